@@ -23,7 +23,7 @@ from gpuprov.fleet.share import prove_new_share, prove_share
 from gpuprov.fleet.tunnel_keys import with_tunnels
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import part_error, read_each
-from gpuprov.roles.base import Crew
+from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import ROLES, check_spec, role_of
 from gpuprov.shapes.base import changed, raw
 from gpuprov.shapes.cluster_spec import PlacementSpec

@@ -25,7 +25,8 @@ from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.lifecycle.changing import changing
 from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.lifecycle.out_of_service import Leave, NodesLeave
-from gpuprov.roles.base import Departure, spec_of
+from gpuprov.roles.base import spec_of
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import ROLES, role_of
 from gpuprov.spec.shared_folder import own_place
 

@@ -16,7 +16,8 @@ from gpuprov.cluster.service_folders import look_and_plan_folders
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.lifecycle.image_age import find_older
 from gpuprov.lifecycle.out_of_service import Leave
-from gpuprov.roles.base import Crew, Departure
+from gpuprov.roles.crew import Crew
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import find_role_images
 from gpuprov.spec.draft import Draft
 

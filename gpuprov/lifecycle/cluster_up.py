@@ -40,7 +40,7 @@ from gpuprov.lifecycle.renew import renew_nodes
 from gpuprov.lifecycle.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.lifecycle.rows import found_rows
 from gpuprov.lifecycle.verify import verify_cluster
-from gpuprov.roles.base import RESUMED, without_started
+from gpuprov.roles.crew import RESUMED, without_started
 from gpuprov.roles.registry import ROLES, check_spec, role_of, settle
 from gpuprov.spec.serialize import dump_spec
 

@@ -17,7 +17,8 @@ from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.drivers.base import LABEL_PEOPLE, LABEL_ROLE, ROLE_JOB
-from gpuprov.roles.base import Crew, spec_of
+from gpuprov.roles.base import spec_of
+from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import roles_of
 from gpuprov.spec.shared_folder import folder_of
 from gpuprov.spec.sssd import LABEL_SSSD, find_sssd_problems, read_sssd

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.lifecycle.out_of_service import Leave
-    from gpuprov.roles.base import Job
+    from gpuprov.roles.departure import Job
 
 SETTLE_S = 5.0  # a job that has ended is Slurm's for a moment longer, while it cleans up
 _LOOK_S = 2.0

@@ -20,7 +20,7 @@ from gpuprov.cluster.whole import is_elsewhere, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.lifecycle.out_of_service import Leave
-from gpuprov.roles.base import Departure
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import PLAIN, fill, find_role_images, judge, role_of
 from gpuprov.shapes.cluster_spec import ClusterSpec
 

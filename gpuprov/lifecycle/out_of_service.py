@@ -11,7 +11,7 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.roles.base import RESUMED
+from gpuprov.roles.crew import RESUMED
 from gpuprov.roles.registry import ROLES
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState, EngineState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.roles.base import Departure
+    from gpuprov.roles.departure import Departure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from gpuprov.core.names import fold, name_cluster
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ROLE, File
-from gpuprov.roles.base import Departure, spec_of
+from gpuprov.roles.base import spec_of
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.roles.base import FilesOf, Job, Role
+    from gpuprov.roles.base import FilesOf, Role
+    from gpuprov.roles.departure import Job
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member
 

@@ -18,7 +18,7 @@ from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving
 from gpuprov.lifecycle.out_of_service import NodesLeave, clusters_left
 from gpuprov.lifecycle.renew import renew_clusters
 from gpuprov.lifecycle.replacing import forget_replaced
-from gpuprov.roles.base import Departure
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import ROLES
 from gpuprov.spec.addressing import number_of_name
 

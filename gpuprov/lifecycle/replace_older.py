@@ -20,7 +20,8 @@ from gpuprov.lifecycle.leaving import drained, leaving
 from gpuprov.lifecycle.out_of_service import Leave
 from gpuprov.lifecycle.replacing import replacing
 from gpuprov.lifecycle.verify import verify_cluster
-from gpuprov.roles.base import Departure, spec_of
+from gpuprov.roles.base import spec_of
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import ROLES, role_recipe
 from gpuprov.spec.shared_folder import SHARED
 

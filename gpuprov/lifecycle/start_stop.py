@@ -18,7 +18,8 @@ from gpuprov.lifecycle.changing import changing
 from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving
 from gpuprov.lifecycle.out_of_service import NodesLeave, clusters_left
 from gpuprov.lifecycle.renew import renew_clusters
-from gpuprov.roles.base import Departure, without_started
+from gpuprov.roles.crew import without_started
+from gpuprov.roles.departure import Departure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,21 +12,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from gpuprov.core.errors import EngineError
-from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.provision.role_recipe import RoleRecipe
+from gpuprov.roles.crew import Ready
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec
 from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
     from gpuprov.provision.role_recipe import Init
+    from gpuprov.roles.crew import Crew
+    from gpuprov.roles.departure import Departure, Job
+    from gpuprov.roles.secret_file import SecretFile
     from gpuprov.roles.usage import Uses
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
@@ -41,58 +44,6 @@ if TYPE_CHECKING:
     FilesOf = Callable[[str], Sequence[File]]
     Secret = Callable[[], bytes]
     Render = Callable[[Member], tuple[File, ...]]
-
-
-RESUMED = "resume {}: a killed gpuprov run left it drained"
-
-
-def without_started(lines: Iterable[str], started: Collection[str]) -> tuple[str, ...]:
-    """Lines of changes, but for what a killed run left of nodes that were stopped: whoever stops a node drains it."""
-    own = {RESUMED.format(name) for name in started}
-    return tuple(line for line in lines if line not in own)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SecretFile:
-    """A file with a key in a node; root in the node can put anything else in its place.
-
-    Attributes:
-        path: Of the file.
-        least_bytes: That it has.
-        most_bytes: The same.
-        pattern: What it begins with, the key as the first group; None where the file is the key.
-    """
-
-    path: str
-    least_bytes: int
-    most_bytes: int
-    pattern: re.Pattern[bytes] | None = None
-
-    def key_in(self, content: bytes) -> bytes | None:
-        """The key in what was found in the file; None where that cannot be one."""
-        if not self.least_bytes <= len(content) <= self.most_bytes:
-            return None
-        found = self.pattern.match(content) if self.pattern else None
-        return found[1] if found else None if self.pattern else content
-
-
-@dataclass(frozen=True, kw_only=True)
-class Crew:
-    """The nodes of a cluster as roles see them.
-
-    Attributes:
-        spec: What was asked for.
-        members: Every node of the cluster, of whatever role, by name.
-        controller: The node that gives work now; None where that is to be found out.
-    """
-
-    spec: ClusterSpec
-    members: tuple[Member, ...]
-    controller: str | None = None
-
-    def of(self, role: str) -> tuple[Member, ...]:
-        """The members of one role."""
-        return tuple(member for member in self.members if member.role == role)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,19 +68,6 @@ class QueueFolder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
-    """Nodes that take work, unless somebody keeps one from it.
-
-    Attributes:
-        words: The role's word for each node, as `Role.states` gives it.
-        undone: One line for each thing that a killed run had left, and that was undone.
-    """
-
-    words: Mapping[str, str] = field(default_factory=dict)
-    undone: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Diagnostics:
     """What a bundle collects.
 
@@ -140,42 +78,6 @@ class Diagnostics:
 
     node: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Departure:
-    """Nodes of a cluster whose processes are about to end.
-
-    Attributes:
-        nodes: All of them, of whatever role.
-        lost: Those of them whose disk goes as well, or becomes an older one.
-    """
-
-    nodes: tuple[str, ...]
-    lost: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Somebody's work that ends with nodes.
-
-    Attributes:
-        id: As the role's own commands take it.
-        user: Whose it is; `?` if unknown.
-        name: What its user calls it.
-        place: The nodes that it is on, as people write them; empty while it waits.
-        ending: Whether it has been told to end, and only its last processes are left.
-    """
-
-    id: str
-    user: str = "?"
-    name: str = "?"
-    place: str = ""
-    ending: bool = False
-
-    def __str__(self) -> str:
-        where = f"on {self.place}" if self.place else "waiting"
-        return printable(f"{self.id} of {self.user} ({self.name}) {where}", lines=False)
 
 
 class Role:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.roles.base import Crew, FilesOf
+    from gpuprov.roles.base import FilesOf
+    from gpuprov.roles.crew import Crew
     from gpuprov.shapes.cluster_spec import ClusterSpec
 
 

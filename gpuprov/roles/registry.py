@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe import Recipe
-    from gpuprov.roles.base import Crew, Role
+    from gpuprov.roles.base import Role
+    from gpuprov.roles.crew import Crew
     from gpuprov.shapes.choices import RoleName
     from gpuprov.shapes.engine import ImageState
     from gpuprov.shapes.node import Mount

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.lifecycle.bundle import Parts
     from gpuprov.machine.base import Host
-    from gpuprov.roles.base import SecretFile
+    from gpuprov.roles.secret_file import SecretFile
     from gpuprov.shapes.choices import Engine
     from gpuprov.shapes.cluster_spec import ClusterSpec
 

@@ -29,7 +29,8 @@ from gpuprov.lifecycle.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
 from gpuprov.lifecycle.out_of_service import Leave
 from gpuprov.provision.recipe import COMMON_ROLES
 from gpuprov.provision.role_recipe import Init
-from gpuprov.roles.base import Crew, Departure
+from gpuprov.roles.crew import Crew
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import ROLE_NAMES, ROLES, checks_of_roles, load_draft, role_of
 from gpuprov.roles.worker.facts import BROKER
 from gpuprov.shapes.base import changed

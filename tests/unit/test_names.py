@@ -61,7 +61,6 @@ ACTING = {
     "gpuprov/verify/program.py": SHIPPED,
     "gpuprov/verify/request.py": SHIPPED,
     "gpuprov/core/process.py": "roles/slurm/words.py asks whether a process still lives, and says so",
-    "gpuprov/roles/base.py": "for its types; what acts are methods that roles override",
     "gpuprov/roles/slurm/words.py": "asks whether a process still lives, and says so",
 }
 ACTS = {

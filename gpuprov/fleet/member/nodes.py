@@ -24,7 +24,7 @@ from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.renew import renew_cluster
 from gpuprov.lifecycle.start_stop import restore, snapshot, start_nodes, stop_nodes
 from gpuprov.machine.survey import survey
-from gpuprov.roles.base import Departure
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.registry import ROLES
 from gpuprov.shapes.base import raw
 from gpuprov.shapes.members import FoundParts

@@ -12,7 +12,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.fleet.member.host_part import look_at_part
 from gpuprov.fleet.member.told_part import tell_part
-from gpuprov.roles.base import Crew
+from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import roles_of
 from gpuprov.shapes.base import changed
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.drivers.base import File
-from gpuprov.roles.base import SecretFile
+from gpuprov.roles.secret_file import SecretFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

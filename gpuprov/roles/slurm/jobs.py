@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.roles.base import Job
+    from gpuprov.roles.departure import Job
     from gpuprov.roles.slurm.words import NodeWord, QueuedJob
 
 _WORKERS = 16

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import File, Unreadable
-from gpuprov.roles.base import SecretFile
+from gpuprov.roles.secret_file import SecretFile
 from gpuprov.roles.slurm.facts import slurm_path
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuprov.roles.base import Crew
+    from gpuprov.roles.crew import Crew
     from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.whole import Member
     from gpuprov.spec.rule import Found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import File
-from gpuprov.roles.base import SecretFile
+from gpuprov.roles.secret_file import SecretFile
 from gpuprov.roles.slurm.facts import NAME, slurm_facts, slurm_path
 from gpuprov.roles.work.rest import RestService
 from gpuprov.spec.rule import SpecRule

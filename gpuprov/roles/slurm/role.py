@@ -14,8 +14,9 @@ from gpuprov.core.side_by_side import each
 from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
-from gpuprov.roles.base import RESUMED, Diagnostics, QueueFolder, Ready, spec_of
+from gpuprov.roles.base import Diagnostics, QueueFolder, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
+from gpuprov.roles.crew import RESUMED, Ready
 from gpuprov.roles.slurm import (
     accounting,
     backup,
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.provision.role_recipe import Init
-    from gpuprov.roles.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.roles.base import FilesOf, Render, Secret
+    from gpuprov.roles.crew import Crew
+    from gpuprov.roles.departure import Departure, Job
     from gpuprov.roles.usage import Uses
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from gpuprov.core.process import describe_owner, is_gone
-from gpuprov.roles.base import Job
+from gpuprov.roles.departure import Job
 from gpuprov.spec.shared_folder import SHARED
 
 FORMAT = "%N %T %u %E"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.roles.base import Job
+from gpuprov.roles.departure import Job
 from gpuprov.spec.shared_folder import ACCOUNT
 
 if TYPE_CHECKING:

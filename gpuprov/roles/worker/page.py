@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.cluster.services import status_command
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
-from gpuprov.roles.base import SecretFile
+from gpuprov.roles.secret_file import SecretFile
 from gpuprov.roles.work.queue_page import QueuePage
 from gpuprov.roles.worker.facts import FLOWER, PAGE_DIGITS, PAGE_PORT, PAGE_SERVICE, PAGE_USER
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
-from gpuprov.roles.base import SecretFile
+from gpuprov.roles.secret_file import SecretFile
 from gpuprov.roles.worker.facts import ACCOUNT, BROKER
 
 if TYPE_CHECKING:

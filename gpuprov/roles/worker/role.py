@@ -18,8 +18,10 @@ from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE
 from gpuprov.provision.role_recipe import WORKERS as REQUIREMENTS
 from gpuprov.provision.role_recipe import RoleRecipe
-from gpuprov.roles.base import RESUMED, Departure, Diagnostics, QueueFolder, Ready, spec_of
+from gpuprov.roles.base import Diagnostics, QueueFolder, spec_of
 from gpuprov.roles.controlled import ControlledRole, apply_marked
+from gpuprov.roles.crew import RESUMED, Ready
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.leftovers import ask_left
 from gpuprov.roles.work.work_place import controller_argv, require_shared
 from gpuprov.roles.worker import jobs, out_of_service, services
@@ -52,7 +54,9 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, NodeState
-    from gpuprov.roles.base import Crew, FilesOf, Job, Render, Secret
+    from gpuprov.roles.base import FilesOf, Render, Secret
+    from gpuprov.roles.crew import Crew
+    from gpuprov.roles.departure import Job
     from gpuprov.roles.work.job_controller import JobController
     from gpuprov.roles.work.job_room import JobRoom
     from gpuprov.roles.work.queue_page import QueuePage

@@ -18,7 +18,7 @@ from gpuprov.lifecycle.leaving import JobsPolicy
 from gpuprov.lifecycle.out_of_service import NodesLeave, clusters_left
 from gpuprov.lifecycle.remove_nodes import remove_nodes
 from gpuprov.lifecycle.start_stop import restore, snapshot, start_nodes, stop_nodes
-from gpuprov.roles.base import Departure
+from gpuprov.roles.departure import Departure
 from gpuprov.roles.slurm import daemons
 from gpuprov.roles.slurm.facts import slurm_path
 from tests.fakes.slurm import FakeJob, said

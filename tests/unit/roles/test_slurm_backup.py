@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.cluster.ordered_node import with_order
 from gpuprov.core.errors import UsageError
-from gpuprov.roles.base import Crew
+from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import ROLES, check_spec, role_of
 from gpuprov.roles.slurm.backup import controller_names, state_folder
 from gpuprov.shapes.base import changed

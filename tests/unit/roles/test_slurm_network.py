@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.roles.base import Crew
+from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import check_spec
 from gpuprov.roles.slurm.files import controller_address
 from gpuprov.roles.slurm.network import refuse_apart

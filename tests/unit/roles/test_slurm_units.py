@@ -15,7 +15,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.gpu.allocate import Claims
 from gpuprov.gpu.mig import HostMig
 from gpuprov.gpu.observe import observe
-from gpuprov.roles.base import Crew
+from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import role_of
 from gpuprov.roles.slurm.checks import judge_gres
 from gpuprov.roles.slurm.facts import slurm_path

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuprov.core.process import describe_owner
-from gpuprov.roles.base import Job
+from gpuprov.roles.departure import Job
 from gpuprov.roles.slurm.jobs import ends_with
 from gpuprov.roles.slurm.words import (
     DRAINED,

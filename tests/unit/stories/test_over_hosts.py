@@ -28,7 +28,7 @@ from gpuprov.gpu.observe import observe
 from gpuprov.lifecycle.files import Reading, gather_files
 from gpuprov.link.address import RemoteMachine
 from gpuprov.link.connection import SshConnection
-from gpuprov.roles.base import Crew
+from gpuprov.roles.crew import Crew
 from gpuprov.shapes.base import read, write
 from gpuprov.shapes.cluster_spec import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.shapes.members import Offer
