@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.lifecycle.replace_older import Replaceable
+
+_NAMED: Final = 5
 
 
 def require_agreement(
@@ -64,12 +66,29 @@ def asks_to_shrink(session: Session, options: Mapping[str, Any]) -> Callable[[st
                 session,
                 cluster,
                 f"{options['file']} says less than cluster {cluster} has: this would be lost",
-                lost.lines,
+                (*lost.lines, *_jobs_of(session, cluster, lost)),
                 kept=f"cluster {cluster} stays as it is",
                 fix="repeat the command with --yes; or make another cluster of the file: --name NAME",
             )
 
     return ask
+
+
+def tells_of_jobs(session: Session) -> Callable[[str, Shrinking], None]:
+    """Has whoever typed `cluster plan -f` hear of the jobs of people whom the file takes away."""
+
+    def tell_of(cluster: str, shrinking: Shrinking) -> None:
+        for line in _jobs_of(session, cluster, shrinking):
+            session.reporter.note(f"{', '.join(shrinking.people[:_NAMED])} would go; {line}")
+
+    return tell_of
+
+
+def _jobs_of(session: Session, cluster: str, shrinking: Shrinking) -> tuple[str, ...]:
+    from gpuprov.fleet.where import reach_controller
+    from gpuprov.stories.people import describe_jobs_of
+
+    return describe_jobs_of(lambda: reach_controller(session.fleet, cluster), cluster, shrinking.people)
 
 
 def agree_to_renew(session: Session, cluster: str, found: Replaceable) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink, require_agreement
+from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink, require_agreement, tells_of_jobs
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_argument, engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
@@ -168,7 +168,8 @@ def plan(session: Session, /, **wanted: object) -> Result:
     from gpuprov.shapes.outcome import Plan
     from gpuprov.stories.cluster_up import Asking, plan_cluster
 
-    asking = Asking(gives_up=wanted["file"] is not None)
+    has_file = wanted["file"] is not None
+    asking = Asking(shrink=tells_of_jobs(session) if has_file else None, gives_up=has_file)
     planned = plan_cluster(open_fleet(session), cluster_order(session, wanted), asking)
     document = Plan(
         host=session.host.name,

@@ -110,6 +110,8 @@ def _tell_losses(order: HostsUpOrder, shrinking: Shrinking, reporter: Reporter) 
 def look_and_plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> PlannedUp:
     """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
     agreed = agree_with_hosts(order, hosts, reporter)
+    if order.confirm:
+        order.confirm(agreed.shrinking)
     lines = agreed.lines
     if agreed.changes and agreed.seen.rows:  # now that all nodes are known, each host tells what its files lack
         again = {

@@ -77,8 +77,8 @@ def login_notes(spec: ClusterSpec, members: Collection[Member]) -> tuple[str, ..
     return (f"slurm.login names {login}, which is no node{ask_back([login], names)}; to create it: {create}",)
 
 
-def find_jobs_of(driver: Driver, cluster: str, person: str) -> tuple[Job, ...]:
-    """The jobs of somebody that run or wait.
+def find_jobs_of(driver: Driver, cluster: str, *people: str) -> tuple[Job, ...]:
+    """The jobs of people that run or wait.
 
     Args:
         driver: Reaches the node that takes the cluster's jobs.
@@ -86,23 +86,23 @@ def find_jobs_of(driver: Driver, cluster: str, person: str) -> tuple[Job, ...]:
     Raises:
         GpuprovError: Nobody can tell.
     """
-    return tuple(job for _, _, jobs in _jobs_of(driver, cluster, person) for job in jobs)
+    return tuple(job for _, _, jobs in _jobs_of(driver, cluster, people) for job in jobs)
 
 
 def cancel_jobs_of(driver: Driver, cluster: str, person: str) -> None:
     """Cancel them; raises GpuprovError where that could not be said."""
-    for role, state, jobs in _jobs_of(driver, cluster, person):
+    for role, state, jobs in _jobs_of(driver, cluster, [person]):
         role.cancel_jobs(driver, state, jobs)
 
 
-def _jobs_of(driver: Driver, cluster: str, person: str) -> list[tuple[Role, ClusterState, tuple[Job, ...]]]:
+def _jobs_of(driver: Driver, cluster: str, people: Collection[str]) -> list[tuple[Role, ClusterState, tuple[Job, ...]]]:
     state = observe_cluster(driver, cluster)
     found = []
     for role in roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
         names = tuple(node.name for node in state.nodes)
         everything = Departure(nodes=names, lost=(*names, *role.controller_names(spec_of(state))))
         jobs = role.jobs(driver, state, everything)
-        found.append((role, state, tuple(job for job in jobs if job.user == person)))
+        found.append((role, state, tuple(job for job in jobs if job.user in people)))
     return found
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
+    from gpuprov.roles.base import Job
 
     _Change = Callable[[Sequence[PersonSpec]], tuple[PersonSpec, ...]]
 
@@ -172,10 +173,27 @@ def _end_jobs(
     if jobs and not force:
         raise UsageError(
             f"{name} has jobs in cluster {cluster}",
-            evidence="; ".join(map(str, jobs[:_NAMED])) + (f"; {len(jobs) - _NAMED} more" if jobs[_NAMED:] else ""),
+            evidence=_few(jobs),
             fix=name_cluster(f"gpuprov person rm {name}", cluster) + " --force  # cancels them",
         )
     return tuple(f"cancelled job {job}" for job in jobs)
+
+
+def describe_jobs_of(reach: Callable[[], Driver], cluster: str, people: Sequence[str]) -> tuple[str, ...]:
+    """That people have jobs, in a line; none where nobody of them has any.
+
+    Args:
+        reach: Opens the way to the node that takes the cluster's jobs.
+    """
+    try:
+        jobs = find_jobs_of(reach(), cluster, *people) if people else ()
+    except GpuprovError as error:
+        return (f"whether they have jobs is not known: {error.what}",)
+    return (f"their jobs: {_few(jobs)}",) if jobs else ()
+
+
+def _few(jobs: Sequence[Job]) -> str:
+    return "; ".join(map(str, jobs[:_NAMED])) + (f"; {len(jobs) - _NAMED} more" if jobs[_NAMED:] else "")
 
 
 def check_new_person(new: NewPerson) -> None:

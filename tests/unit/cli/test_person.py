@@ -186,6 +186,11 @@ def test_a_file_without_people_takes_nobody_away_unasked(
     spec.write_text("version: gpuprov/v1\nnodes: {count: 1}\n")
     up = ("cluster", "up", "-f", str(spec), "--gpu-mode", "simulated", "--no-verify")
     assert "accounts and processes of ann" in refused(up, typed, capsys)
+    typed.world.slurm.queue = [FakeJob(id="7", nodes="c000", user="ann", name="train"), FakeJob(id="9", user="work")]
+    assert "\n    their jobs: 7 of ann (train) on c000\n" in refused(up, typed, capsys)
+    assert "remove people: ann" in typed(("cluster", "plan", *up[2:-1]), capsys)
+    assert main(["cluster", "plan", *up[2:-1]], host=typed.world.host) == 0
+    assert "ann would go; their jobs: 7 of ann (train) on c000\n" in capsys.readouterr().err
     typed((*up, "--yes"), capsys)
     assert typed.world.file("c000", PASSWD) == ""
 
