@@ -71,7 +71,7 @@ class NodeDesign:
         host_gpus: Number of GPUs on the host's PCI bus when it was made; no part of what the node is.
         gpu_types: A short name of the model for each of its devices that are GPUs, in order of minor; none if unknown.
         gpu_cores: Of the host that are nearest to each of these; none if unknown, or if they are the same for all.
-        gpu_units: Its GPUs and parts of GPUs one by one; none where it holds no part of one.
+        gpu_units: Its GPUs and parts of GPUs one by one; none where all are whole GPUs of one type.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
         given: Limits that hold where the spec sets none.

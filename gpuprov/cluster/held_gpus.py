@@ -69,8 +69,8 @@ def recorded_cores(node: NodeState) -> tuple[str, ...]:
 
 
 def held_units(gpus: Sequence[Gpu], devices: tuple[CharDevice, ...], host: HostGpus) -> tuple[LeasedUnit, ...]:
-    """What a node holds, one by one; none where no part of a GPU is among it, or the engine itself hands it in."""
-    if not any(gpu.is_mig_instance for gpu in gpus) or not gpu_paths(devices):
+    """What a node holds, one by one; none where all are whole GPUs of one type, or the engine itself hands them in."""
+    if not gpu_paths(devices) or not (any(gpu.is_mig_instance for gpu in gpus) or _differ(gpus, devices)):
         return ()
     driver = None if host.simulated else host.driver
     return tuple(
@@ -81,6 +81,10 @@ def held_units(gpus: Sequence[Gpu], devices: tuple[CharDevice, ...], host: HostG
         )
         for gpu in gpus
     )
+
+
+def _differ(gpus: Sequence[Gpu], devices: tuple[CharDevice, ...]) -> bool:
+    return len(set(held_types(gpus, devices))) > 1
 
 
 def _profile(gpu: Gpu) -> str:

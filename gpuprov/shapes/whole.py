@@ -41,7 +41,7 @@ class Member(Shape, frozen=True, kw_only=True):
         gpu_types: A short name of the model of each; none if unknown.
         gpu_cores: Of its host that are nearest to each; left out if unknown, or if they are the same for all.
         gpus: UUIDs of the GPUs and of the parts of GPUs that it holds.
-        units: The same one by one; left out where it holds no part of a GPU.
+        units: The same one by one; left out where all are whole GPUs of one type.
         address: On the NAT network; empty where others do not reach it by that.
         host: On which it is, where the cluster spans hosts; empty else.
         cpus: Of its host; 0 for those of this one.

@@ -138,7 +138,8 @@ def judge_accounting(expected: Expectation, seen: Observation) -> Finding:
 def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
     """What the job printed, against the lease."""
     name, visible = said["node"], said["visible"]
-    given = sorted(visible.split(",")) == sorted(expected.gpus) if expected.has_parts else visible[:1].isdigit()
+    numbered = visible[:1].isdigit() and not expected.has_parts
+    given = numbered or sorted(visible.split(",")) == sorted(expected.gpus)  # by UUIDs also where models differ
     if name != expected.node or not given:
         evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
         return failed(evidence, "wrong")

@@ -1,4 +1,4 @@
-"""GPUs of nodes that hold parts of GPUs (MIG): how Slurm counts each, and what tells a job which one it has."""
+"""GPUs of nodes that hold parts of them (MIG), or several models: how Slurm counts them, and how jobs know theirs."""
 
 from __future__ import annotations
 
@@ -19,28 +19,32 @@ if TYPE_CHECKING:
 
 
 def units_in_order(member: Member) -> tuple[LeasedUnit, ...]:
-    """In the order of the numbers that Slurm gives them: those of a type together; none where there are no parts."""
+    """In the order of the numbers that Slurm gives them: those of a type together; none where all are alike.
+
+    Slurm does so itself with the lines of gres.conf, which are in the order of the devices.
+    """
     units = () if member.units is UNSET else member.units
+    place = {device: number for number, device in enumerate(member.devices)}
     alike: dict[str, list[LeasedUnit]] = {}
-    for unit in units:
+    for unit in sorted(units, key=lambda unit: place.get(unit.devices[0], len(place))):
         alike.setdefault(unit.type, []).append(unit)
     return tuple(chain.from_iterable(alike.values()))
 
 
 def describe_units(member: Member, cores: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The same for the templates.
+    """The same for the templates, which need it for parts of GPUs only.
 
     Args:
         cores: By the device of a GPU, those that are nearest; empty where they are not told.
     """
     return [
         {"type": unit.type, "devices": unit.devices, "cores": cores.get(unit.devices[0], "")}
-        for unit in units_in_order(member)
+        for unit in (units_in_order(member) if member.parts else ())
     ]
 
 
 def unit_files(member: Member) -> tuple[File, ...]:
-    """What the programs around jobs read: CUDA knows parts by their UUIDs alone, and Slurm counts."""
+    """What the programs around jobs read: Slurm counts by type, CUDA otherwise, and parts have but UUIDs."""
     lines = "".join(f"{number} {unit.uuid}\n" for number, unit in enumerate(units_in_order(member)))
     return (File(path=slurm_path("gpu_units"), content=lines.encode()),) if lines else ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from gpuprov.gpu.mig import HostMig
 from gpuprov.gpu.observe import observe
 from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import role_of
-from gpuprov.roles.slurm.checks import judge_gres
+from gpuprov.roles.slurm.checks import judge_gres, judge_job
 from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.roles.slurm.files import Machine, render_slurm
 from gpuprov.roles.slurm.questions import ask_slurm
@@ -142,6 +143,24 @@ def test_a_node_without_parts_has_no_such_record(host: HostGpus) -> None:
     assert planned_member(whole).gpu_count == 2
 
 
+def test_gpus_of_several_models_are_numbered_type_by_type(tmp_path: Path) -> None:
+    """As Slurm does, whatever the order in gres.conf: the fifth of six is the A100, which has minor 2."""
+    host = observe(root=tmp_path, mode="simulated", profile="mixed", simulated_count=6)
+    place = Place(host="h", gpus=host, leases=(), claims=Claims())
+    design = design_node(ClusterSpec(), "c000", attachments=(), gpus=host.units, sharing="shared", place=place)
+    node = FakeNode(name="c000", labels=design.labels(), devices=design.devices)
+    for member in (planned_member(design), present_member(node.state())):
+        lines = unit_files(member)[0].content.decode().splitlines()
+        order = (0, 1, 4, 5, 2, 3)
+        assert lines == [f"{number} {host.units[minor].uuid}" for number, minor in enumerate(order)]
+        slurm, gres = render(member, ClusterSpec(slurm=SlurmSpec(shards_per_gpu=2)))
+        assert "Gres=gpu:h100:4,gpu:a100:1,gpu:t4:1,shard:12 " in slurm
+        assert gres.splitlines()[6:8] == [
+            "NodeName=c000 Name=gpu Type=a100 File=/dev/nvidia2",
+            "NodeName=c000 Name=shard Count=2 File=/dev/nvidia2",
+        ]
+
+
 def test_shards_of_parts_are_refused() -> None:
     spec = ClusterSpec(slurm=SlurmSpec(shards_per_gpu=4))
     with pytest.raises(UsageError, match=r"c000 holds parts of GPUs \(MIG\), which have no shards") as caught:
@@ -162,6 +181,24 @@ def test_verify_counts_parts(gres: str, status: str) -> None:
     finding = judge_gres(expected, Observation(facts={"slurm": {"show": show}}))
     assert finding.status == status
     assert "--gres=gpu:3" in str(ask_slurm(expected, timeout_s=1)["job"]["argv"])
+
+
+@pytest.mark.parametrize(
+    ("visible", "uuids", "status"),
+    [
+        ("GPU-2,GPU-1", ["GPU-2", "GPU-1"], "pass"),
+        ("0,1", ["GPU-1", "GPU-2"], "pass"),
+        ("GPU-2", ["GPU-2"], "fail"),
+        ("0,1", ["GPU-1", "GPU-3"], "fail"),
+    ],
+)
+def test_verify_takes_the_gpus_of_a_job_by_their_uuids(visible: str, uuids: list[str], status: str) -> None:
+    devices = tuple(CharDevice(path=f"/dev/nvidia{minor}", major=195, minor=minor) for minor in range(2))
+    gpus = ("GPU-1", "GPU-2")
+    expected = Expectation(node="c000", status="running", role="slurm", devices=devices, gpus=gpus)
+    said = json.dumps({"node": "c000", "visible": visible, "uuids": uuids, "problem": ""})
+    job = {"stdout": said, "stderr": "", "exit_code": 0, "timed_out": False}
+    assert judge_job(expected, Observation(facts={"slurm": {"job": job}})).status == status
 
 
 def test_usage_reads_types_of_parts() -> None:
