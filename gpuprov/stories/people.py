@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
-    from gpuprov.roles.base import Job
+    from gpuprov.roles.departure import Job
 
     _Change = Callable[[Sequence[PersonSpec]], tuple[PersonSpec, ...]]
 
