@@ -18,6 +18,7 @@ PEOPLE = "people: [{name: ann, uid: 10001}, {name: bob, uid: 10002}]\n"
 LAST = "/run/gpuprov-scrubbed/"
 MANY = {"GPUPROV_SIMULATED_GPUS": "16"}
 CUT = 15  # the index of a GPU that no other test has
+MODELS = (9, 10, 11, 12)  # indices of an h100, an a100, a t4 and an h100 of a host with the profile `mixed`
 MIG = f"""\
 version: v1
 mig-configs:
@@ -223,6 +224,25 @@ def test_each_part_of_a_gpu_is_one_of_its_own_for_slurm(cut: Cut) -> None:
     assert cut.visible(third) == cut.visible(first), "the part that became free"
     cut.run("scancel", second, third)
     cut("verify", "--cluster", cut.place.cluster, cut.node)
+
+
+def test_a_job_has_a_gpu_of_its_type_where_models_differ(lab: Lab, gpuprov: Gpuprov, place: Place) -> None:
+    """Slurm numbers the GPUs h100, a100, t4, h100 type by type: 2 is its a100, and the t4 of the node."""
+    node, variables = place.node(2), {"GPUPROV_GPU_PROFILE": "mixed", **MANY}
+    gpus = gpuprov("--json", "gpus", variables=variables).document["gpus"]
+    first, a100, t4, second = (gpus[index]["uuid"] for index in MODELS)
+    here = ("--cluster", place.cluster)
+    gpuprov("create-node", node, *here, "--gpus", ",".join(map(str, MODELS)), variables=variables)
+    try:
+        assert lab.run("sinfo", "-n", node, "-h", "-o", "%G") == "gpu:h100:2,gpu:a100:1,gpu:t4:1"
+        for number, (gres, uuids) in enumerate((("h100:2", [first, second]), ("a100:1", [a100]), ("t4:1", [t4]))):
+            srun = ("srun", "-Q", "-w", node, f"--gres=gpu:{gres}", "sh", "-c")
+            assert lab.run(*srun, "echo $CUDA_VISIBLE_DEVICES").split(",") == uuids
+            scrubbed = gpuprov.in_node(node, "sh", "-c", f"cd {LAST} && ls [0-9]*").split()
+            assert scrubbed == [str(one) for one in range(number + 2)], "by Slurm's numbers"
+        gpuprov("verify", *here, node, variables=variables)
+    finally:
+        gpuprov("rm", node, "--force", variables=variables)
 
 
 def test_a_gpu_that_is_not_scrubbed_is_given_to_nobody(lab: Lab) -> None:
