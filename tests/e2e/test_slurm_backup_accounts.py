@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 LIMIT_S = 150
 WRITTEN_S = 6  # Slurm writes its queue every 5 s
+GPUS = "env | grep ^CUDA_VISIBLE_DEVICES >/tmp/job-$SLURM_JOB_ID; sleep 2"
+UNREACHED = """\
+table inet unreached { chain out { type filter hook output priority 0; tcp dport 6817 drop; } }
+"""
 ACCOUNTS = """\
 accounting: on
 people: [{{name: ann, uid: 10001, account: vision, gpus: 1}}, {{name: bob, uid: 10002}}{more}]
@@ -106,6 +110,37 @@ def _change_places(pair: Pair, *also: str) -> None:
     found = pair.wait_until_recorded(runs, *late)
     assert found[runs]["gpu_seconds"] >= 50
     assert [found[job]["gpu_seconds"] >= 2 for job in late] == [True] * len(late)
+    _has_its_gpu(pair, pair.batch("ann", GPUS))
+
+
+def _has_its_gpu(pair: Pair, job: str) -> None:
+    """A job that began while a controller took control, perhaps before its node had registered."""
+    again = 60 + LIMIT_S  # 30 s in which jobs go back, then what is next in the queue
+    wait = Wait(what=f"job {job} to end", timeout_s=again, fix="squeue", interval_s=1)
+    asked = ("scontrol", "--oneliner", "show", "job", job)
+    wait.until(lambda: pair.run(*asked), lambda said: " JobState=COMPLETED " in said)
+    assert pair.run("cat", f"/tmp/job-{job}", at=pair.worker) == "CUDA_VISIBLE_DEVICES=0"
+    assert pair.wait_until_recorded(job)[job]["gpu_seconds"] >= 2
+    assert "gres/gpu" not in pair.run("scontrol", "show", "node", pair.worker).partition("AllocTRES=")[2]
+
+
+def _begin_before_its_node_has_registered(pair: Pair) -> str:
+    """A job on a node that answers slurmctld, but does not reach it: what Slurm 22.05 starts there gets no GPU."""
+    job = pair.batch("ann", GPUS, "--hold")
+    time.sleep(WRITTEN_S)
+    query = ["lxc", "query", f"/1.0/instances/{pair.worker}/state"]
+    told = json.loads(subprocess.run(query, check=True, capture_output=True).stdout)
+    nft = ["nsenter", "--target", str(told["pid"]), "--net", "nft"]
+    subprocess.run([*nft, "-f", "-"], check=True, input=UNREACHED, text=True)
+    try:
+        pair.run("systemctl", "restart", "slurmctld", at=pair.controller)
+        pair.run("sh", "-c", f"until scontrol release {job}; do sleep 0.2; done", at=pair.controller)
+        wait = Wait(what="a job without its GPU", timeout_s=LIMIT_S, fix="scontrol -d show job", interval_s=0.2)
+        asked = ("scontrol", "--details", "--oneliner", "show", "job", job)
+        wait.until(lambda: pair.run(*asked, at=pair.controller), lambda said: ":0(IDX:)" in said)
+    finally:
+        subprocess.run([*nft, "delete", "table", "inet", "unreached"], check=True)
+    return job
 
 
 def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> None:
@@ -113,3 +148,4 @@ def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> N
     assert "unchanged" in pair.up()
     pair.up(more=", {name: eve, uid: 10003, gpus: 1}")
     _change_places(pair, "eve")
+    _has_its_gpu(pair, _begin_before_its_node_has_registered(pair))
