@@ -22,7 +22,11 @@ LIMIT_S = 150
 WRITTEN_S = 6  # Slurm writes its queue every 5 s
 GPUS = "env | grep ^CUDA_VISIBLE_DEVICES >/tmp/job-$SLURM_JOB_ID; sleep 2"
 UNREACHED = """\
-table inet unreached { chain out { type filter hook output priority 0; tcp dport 6817 drop; } }
+table inet unreached {
+    chain out { type filter hook output priority 0
+        tcp dport 6817 drop
+    }
+}
 """
 ACCOUNTS = """\
 accounting: on
