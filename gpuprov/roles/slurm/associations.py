@@ -35,6 +35,8 @@ _GPUS: Final = "gres/gpu"
 _NO_LIMIT: Final = "-1"
 _SHOW_NUMBERS: Final = ("show", "assoc_mgr", "flags=users")
 _NUMBER: Final = re.compile(r"^UserName=([a-z][a-z0-9_-]{0,31})\((\d{1,10})\) ", re.MULTILINE)
+_ACTIVE_JOB: Final = re.compile(r"JobID = (\d{1,10})\s[^\n]*?U = ([a-z][a-z0-9_-]{0,31})", re.ASCII)
+_NAMED: Final = 10
 _UNKNOWN: Final = "4294967294"  # NO_VAL: slurmctld looks again
 
 
@@ -139,6 +141,14 @@ def relearn_numbers(driver: Driver, controller: str, people: Sequence[PersonSpec
 
 
 def _refused(controller: str, said: str) -> EngineError:
+    jobs = _ACTIVE_JOB.findall(said)
+    if jobs:
+        more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
+        return EngineError(
+            "Slurm's accounting lets nobody change their account while they have jobs",
+            evidence=", ".join(f"{job} of {user}" for job, user in jobs[:_NAMED]) + more,
+            fix=f"wait until these have ended: gpuprov exec {controller} -- squeue",
+        )
     return EngineError(
         "Slurm's accounting does not take the people of the cluster",
         evidence=excerpt(said.strip() or "it says nothing", LINE),

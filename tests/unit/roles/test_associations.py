@@ -102,6 +102,20 @@ def test_what_is_refused_is_an_error(answers: list[ExecResult]) -> None:
         ask(Node(*answers))
 
 
+ACTIVE = """\
+ Error with request: Job(s) active, cancel job(s) before remove
+  JobID = 1          C = ey         A = vision     U = ann
+  JobID = 12         C = ey         A = vision     U = bob
+"""
+
+
+def test_whoever_has_jobs_keeps_their_account_until_these_have_ended() -> None:
+    with pytest.raises(EngineError, match="lets nobody change their account while they have jobs") as refused:
+        ask(Node(said(BEGINNING), said(ACTIVE, exit_code=1)))
+    assert refused.value.evidence == "1 of ann, 12 of bob"
+    assert refused.value.fix == "wait until these have ended: gpuprov exec c000 -- squeue"
+
+
 USERS = """\
 Current Association Manager state
 
