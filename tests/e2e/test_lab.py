@@ -410,7 +410,8 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     assert tasks == ["worker: Run exactly one worker for each GPU"]
     assert wait_for(len(before) + 1)[-1].endswith('another "token"')
 
-    lab.gpuprov.in_node("bare1", "sh", "-c", "touch /tmp/fail; chown gpuworker /tmp/fail")  # it fails, and is restarted
+    # it fails, and is restarted
+    lab.gpuprov.in_node("bare1", "sh", "-c", "touch /tmp/own; chown gpuworker /tmp/own; mv /tmp/own /tmp/fail")
     failed = wait_for(len(before) + 2)
     # changed on the server, which bare1 sees through the shared drive alone
     lab.gpuprov.in_node("bare0", "sed", "-i", "s/VERSION 1/VERSION 2/", f"{SHARED}/code/worker.py")
