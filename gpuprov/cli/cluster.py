@@ -200,12 +200,12 @@ def spec(session: Session) -> Result:
 
 
 @command(
-    click.argument("file", type=click.Path()),
+    click.argument("target", metavar="FILE", type=click.Path()),  # `file` is one that is read: it decides by itself
     cluster_argument,
     click.option("--shared", is_flag=True, help="Also save the files of the folder that the nodes share. Needs root."),
     engine_option,
 )
-def save(session: Session, file: str, *, shared: bool) -> Outcome:
+def save(session: Session, target: str, *, shared: bool) -> Outcome:
     """Write what cannot be made again of a cluster to FILE: its spec, this user's ssh keys and, if asked, shared files.
 
     FILE is an archive of tar. It is created, never overwritten, and only this user can read it: the spec may have
@@ -215,8 +215,8 @@ def save(session: Session, file: str, *, shared: bool) -> Outcome:
     from gpuprov.stories.saved_cluster import save_cluster
 
     after = f" {session.cluster}" if session.cluster != DEFAULT_CLUSTER else ""
-    target = ReportFile(file, option="FILE", kind="cluster save", new=True, after=after)
-    return save_cluster(session.fleet, session.cluster, target, shared=shared)
+    archive = ReportFile(target, option="FILE", kind="cluster save", new=True, after=after)
+    return save_cluster(session.fleet, session.cluster, archive, shared=shared)
 
 
 @command(click.argument("file", type=click.Path(path_type=Path)), engine_option)

@@ -91,6 +91,6 @@ def _differing(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> list[str]:
 
 def _shown(value: object) -> str:
     """As a spec has it."""
-    if value in (None, "", False):
+    if value is None or value == "" or value is False:
         return "unset"
     return "true" if value is True else str(value)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from gpuprov.core.all_faults import AllFaults
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
-from gpuprov.core.nearest import ask_back
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.core.units import GIB, MIB
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class JobRoom:
             evidence=f"its partitions: {', '.join(self.partitions)}{ask_back([named], self.partitions)}"
             if self.partitions
             else "its jobs run on workers, which have none",
-            fix=f"--partition {self.partitions[0]}, or omit it" if self.partitions else "omit --partition",
+            fix=f"--partition {find_nearest(named, self.partitions) or self.partitions[0]}, or omit it"
+            if self.partitions
+            else "omit --partition",
         )
 
     def _no_qos(self, named: str) -> UsageError:

@@ -101,6 +101,17 @@ def test_a_spec_file_decides_by_itself(file: Path, typed: Typed) -> None:
     assert main(["cluster", "plan", "-f", str(spec)], host=typed.world.host) == 0
 
 
+def test_a_file_that_is_written_decides_nothing(
+    file: Path, typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else another cluster is saved than the one that is removed next."""
+    typed.world.begin_with(1)
+    file.write_text("cluster: other\n")
+    assert main(["cluster", "save", str(tmp_path / "other.tar")], host=typed.world.host) == 2
+    assert "there is no cluster other" in capsys.readouterr().err
+    assert not (tmp_path / "other.tar").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "evidence"),
     [

@@ -35,6 +35,11 @@ def test_qos_and_limits_of_jobs() -> None:
     )
 
 
+def test_no_gpus_at_all_are_a_limit() -> None:
+    (line,) = describe_changes(spec(changed(ANN, gpus=0)), spec(changed(ANN, gpus=None)))
+    assert line == "change person ann: gpus: 0 (until now unset)"
+
+
 def test_five_hundred_people_are_a_line() -> None:
     crowd = [PersonSpec(name=f"p{number}", uid=20000 + number) for number in range(500)]
     (line,) = describe_changes(spec(*crowd), spec())

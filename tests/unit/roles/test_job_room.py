@@ -108,3 +108,4 @@ def test_a_partition_with_a_letter_amiss_is_guessed() -> None:
     with pytest.raises(UsageError, match="no partition shrot") as refused:
         PARTS.require(JobOrder(command=("true",), partition="shrot"))
     assert refused.value.evidence == "its partitions: long, short; did you mean short?"
+    assert refused.value.fix == "--partition short, or omit it"
