@@ -43,6 +43,12 @@ class Queue:
         self.gpuprov, self.place = gpuprov, place
         self.here = ("--cluster", place.cluster)
 
+    def submit_behind(self, person: str, *argv: str) -> str:
+        """A job that both workers begin later: one that begins as it is being submitted is nobody's yet."""
+        for _ in range(2):
+            self.submit(person, "sleep", "4")
+        return self.submit(person, *argv)
+
     def submit(self, person: str, *command: str) -> str:
         return self.gpuprov("submit", *self.here, "--as", person, "--no-project", "--", *command).stdout.strip()
 
@@ -82,16 +88,13 @@ def queue(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Queue]:  # no
 
 def test_workers_scrub_where_the_person_changes_and_take_no_work_where_they_cannot(queue: Queue) -> None:
     run = queue.gpuprov.in_node
-    for _ in range(5):  # a run that begins as it is being submitted is nobody's yet, and so is the GPU then
-        asks = queue.submit("ann", "python3", "-c", ASK)
-        first = queue.wait_for(asks, "done")
-        if queue.last(first):
-            break
+    asks = queue.submit_behind("ann", "python3", "-c", ASK)
+    first = queue.wait_for(asks, "done")
     assert queue.last(first) == "ann"
     said = queue.gpuprov("jobs", "logs", asks, *queue.here).stdout
     assert said == "a process of a job may not ask\n"
-    peek = queue.submit("ann", "sh", "-c", f"ls {LAST}; echo bob >{LAST}x; true")
-    queue.wait_for(peek, "done")
+    peek = queue.submit_behind("ann", "sh", "-c", f"ls {LAST}; echo bob >{LAST}x; true")
+    first = queue.wait_for(peek, "done")
     assert queue.gpuprov("jobs", "logs", peek, *queue.here).stdout.count("Permission denied") == 2
     bad, good = queue.place.node(0), queue.place.node(1)
     run(bad, "systemctl", "restart", "gpuwork-scrub", "gpuwork")
