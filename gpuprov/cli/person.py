@@ -49,7 +49,7 @@ _person_argument: Callable[[Any], Any] = click.argument("name", metavar="NAME", 
 
 @command(cluster_option, engine_option)
 def list_people(session: Session) -> Result:
-    """List the people who have an account in the nodes of a cluster."""
+    """List the people of a cluster: who has an account in its nodes, and whom of a directory the spec names."""
     from gpuprov.core.names import name_cluster
     from gpuprov.shapes.people import People
     from gpuprov.stories.people import list_people as list_all
@@ -96,6 +96,7 @@ _details: Final[tuple[Callable[[Any], Any], ...]] = (
 def add(session: Session, name: str, key_files: tuple[Path, ...], **given: Any) -> Done:  # noqa: ANN401 - click's own
     """Give somebody an account in all nodes of a cluster: the same number everywhere, and no password.
 
+    Where the cluster has `sssd`, without --uid and --key it is somebody of the directory, who has an account already.
     It is recorded in the cluster's spec, and the cluster is brought to that, as by `cluster up` without options.
     """
     from gpuprov.stories.people import add_person

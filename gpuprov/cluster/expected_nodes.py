@@ -89,8 +89,9 @@ def expect_node(
         host=node.host,
         host_gpus=_count(node.labels.get(LABEL_HOST_GPUS, "")),
         shards_per_gpu=(state.settled.slurm.shards_per_gpu or 0) if state.settled else 0,
-        people=None if people is None else {person.name: person.uid for person in people},
+        people=None if people is None else {one.name: one.uid for one in people if one.uid is not None},
         people_keys=keys_digest(people or ()),
+        of_directory=tuple(one.name for one in people or () if one.in_directory),
         sssd=LABEL_SSSD in node.labels if isinstance(state.recorded, ClusterSpec) and state.recorded.sssd else None,
     )
 

@@ -33,24 +33,25 @@ def people_files(
     """What a node knows of people; all of it, too, where there are none.
 
     Args:
-        people: Of the cluster.
+        people: Of the cluster; whoever is in a directory has no account here, and may be in a group.
         shared: Whether the node has the folder that nodes share, with their homes in it.
         login: Whether they log in to it without a job.
         homes: The folder of their homes, on a machine that is no node; empty for the usual one.
-        directory: Whether a directory has people besides, who are in none of its groups.
+        directory: Whether a directory has people besides, who are not in the group of all people.
     """
-    people = sorted(people, key=lambda person: person.uid)
-    names = ",".join(sorted(person.name for person in people))
-    groups = [f"{PEOPLE_GROUP}:x:{PEOPLE_GID}:{names}", *(f"{person.name}:x:{person.uid}:" for person in people)]
+    people = sorted(people, key=lambda person: (person.in_directory, person.uid, person.name))
+    known = [person for person in people if not person.in_directory]
+    names = ",".join(sorted(person.name for person in known))
+    groups = [f"{PEOPLE_GROUP}:x:{PEOPLE_GID}:{names}", *(f"{person.name}:x:{person.uid}:" for person in known)]
     groups += [f"{account}:x:{account_gid(account)}:{','.join(who)}" for account, who in accounts_of(people).items()]
     contents = {
         f"{_NSS}/passwd": [
             f"{person.name}:x:{person.uid}:{person.uid}::{_home(person, homes, shared=shared)}:/bin/bash"
-            for person in people
+            for person in known
         ],
         f"{_NSS}/group": groups if people or directory else [],
-        f"{_NSS}/shadow": [f"{person.name}:*:::::::" for person in people],
-        _KEYS: [f"{person.name} {key}" for person in people for key in person.keys],
+        f"{_NSS}/shadow": [f"{person.name}:*:::::::" for person in known],
+        _KEYS: [f"{person.name} {key}" for person in known for key in person.keys],
         f"{PEOPLE_PLACE}/limits": [f"{person.name} {person.gpus}" for person in people if person.gpus is not None],
         f"{PEOPLE_PLACE}/login": ["yes" if login else "no"],
         f"{PEOPLE_PLACE}/folders": _folders(people, homes, shared=shared, directory=directory),
@@ -79,7 +80,11 @@ def _folders(people: Sequence[PersonSpec], homes: str, *, shared: bool, director
     """Mode, owner, group and path of each folder."""
     if not people and not (directory and shared):
         return []
-    made = [f"0700 {person.uid} {person.uid} {_home(person, homes, shared=shared)}" for person in people]
+    made = [
+        f"0700 {person.uid} {person.uid} {_home(person, homes, shared=shared)}"
+        for person in people
+        if not person.in_directory
+    ]
     if not shared:
         return [*([f"0711 0 0 {homes}"] if homes not in ("", "/home") else []), *made]
     accounts = [f"2770 0 {account_gid(account)} {SHARED}/accounts/{account}" for account in accounts_of(people)]

@@ -37,7 +37,7 @@ def refuse_handed_on(spec: ClusterSpec, recorded: ClusterSpec | SpecError | None
         UsageError: There is such a number.
     """
     people = recorded.people if isinstance(recorded, ClusterSpec) else ()
-    before = {person.uid: person.name for person in people}
+    before = {person.uid: person.name for person in people if not person.in_directory}
     for person in spec.people:
         other = before.get(person.uid, person.name)
         if other != person.name:
@@ -70,8 +70,8 @@ def _listed(
 
 
 def _names(names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """With the numbers of people."""
-    told = [f"{name} ({entries[name]['uid']})" if "uid" in entries[name] else name for name in names[:_NAMED]]
+    """With the numbers of people that have some."""
+    told = [f"{name} ({uid})" if (uid := entries[name].get("uid")) else name for name in names[:_NAMED]]
     more = len(names) - _NAMED
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 

@@ -82,7 +82,8 @@ def foresee_shrinking(draft: Draft, state: ClusterState) -> Shrinking:
 def lost_people(recorded: ClusterSpec | None, spec: ClusterSpec) -> tuple[str, ...]:
     """Those whom a cluster has and would not have any more."""
     staying = {person.name for person in spec.people}
-    return tuple(person.name for person in recorded.people if person.name not in staying) if recorded else ()
+    going = [person for person in recorded.people if person.name not in staying] if recorded else []
+    return tuple(person.name for person in going if not person.in_directory)
 
 
 def lost_folder(shared: str, spec: ClusterSpec) -> str:

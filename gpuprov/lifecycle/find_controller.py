@@ -68,16 +68,16 @@ def _refuse_acting(driver: Driver, node: str, spec: ClusterSpec, person: str) ->
     """Refuse to act for somebody, unless the cluster's spec lets those do so who may use the engine."""
     what = f"nobody acts for {person} in cluster {spec.name}"
     names = [one.name for one in spec.people]
-    named = person in names
-    if not named and not (spec.sssd and _NAME.fullmatch(person)):
+    has_account = any(one.name == person and not one.in_directory for one in spec.people)
+    if not has_account and not (spec.sssd and _NAME.fullmatch(person)):
         add = name_cluster(f"gpuprov person list; gpuprov person add {person}", spec.name)
         raise UsageError(what, evidence=f"its people: {', '.join(sorted(names)[:_NAMED]) or 'none'}", fix=add)
     if not spec.jobs.submit_as:
         fix = name_cluster("in the spec, jobs: {submit_as: true}; then gpuprov cluster up", spec.name)
         raise UsageError(what, evidence="its spec does not have jobs.submit_as", fix=f"{fix} -f FILE")
-    if not named and not enter_directory_home(driver, node, person):
+    if not has_account and not enter_directory_home(driver, node, person):
         home = home_of(person, shared=True)
-        evidence = f"neither `people` of its spec nor its directory has such a person with the home {home}"
+        evidence = f"neither its nodes nor its directory have an account of such a person with the home {home}"
         raise UsageError(what, evidence=evidence, fix=f"gpuprov exec {node} -- getent passwd {person}")
 
 

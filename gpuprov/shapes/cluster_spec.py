@@ -328,21 +328,26 @@ class HostSpec(Shape, frozen=True, kw_only=True):
 
 
 class PersonSpec(Shape, frozen=True, kw_only=True):
-    """Somebody who has an account in every node of the cluster.
+    """Somebody who has an account in every node of the cluster, or whom its nodes know by a directory.
 
     Attributes:
         name: Of the account, and of its group.
-        uid: Number of both, the same in all nodes.
+        uid: Number of both, the same in all nodes; null for somebody of the directory, which has the account.
         keys: With which ssh lets them in, as in authorized_keys, without options.
         account: A group of people, with a folder of its own where the nodes share one; null for none.
         gpus: How many they may have at once, by Slurm's accounting or by workers; null for any.
     """
 
     name: PersonName
-    uid: Annotated[int, Meta(ge=LEAST_UID, le=MOST_UID, extra={"allowed": f"{LEAST_UID} to {MOST_UID}"})]
+    uid: Annotated[int, Meta(ge=LEAST_UID, le=MOST_UID, extra={"allowed": f"{LEAST_UID} to {MOST_UID}"})] | None = None
     keys: tuple[str, ...] = ()
     account: PersonName | None = None
     gpus: Annotated[int, Meta(ge=0)] | None = None
+
+    @property
+    def in_directory(self) -> bool:
+        """Whether a directory has the account, so that the nodes have none."""
+        return self.uid is None
 
 
 class PlacementSpec(Shape, frozen=True, kw_only=True):
@@ -372,7 +377,7 @@ class ClusterSpec(Shape, frozen=True, kw_only=True):
         name: Of the cluster.
         engine: That runs its nodes.
         share: The folder of the host that all nodes share; true for a place of the cluster's own, false for none.
-        people: Who has an account in its nodes.
+        people: Who has an account in its nodes, and who of the directory has an account of people or a limit.
         sssd: A file of the host, the site's sssd.conf, by which nodes know people of its directory; null for none.
         accounting: Whether Slurm records in a database who used which GPUs for how long.
         hosts: The machines over which it spans; empty for this machine alone. In bundles, absent without hosts, as

@@ -12,23 +12,23 @@ from gpuprov.shapes.words import Word, Words
 
 
 class Person(Shape, frozen=True, kw_only=True):
-    """Somebody who has an account in the nodes.
+    """Somebody who has an account in the nodes, or whom these know by a directory.
 
     Attributes:
         name: Of the account.
-        uid: Its number, and that of its group.
+        uid: Its number, and that of its group; null for somebody of the directory.
         account: The group of people that they belong to; null for none.
         gpus: How many they may have at once; null for any.
         keys: Fingerprints of the keys that let them in, as ssh-keygen shows them.
-        home: In the nodes that take jobs.
+        home: In the nodes that take jobs; null where the directory says it.
     """
 
     name: PersonName
-    uid: Annotated[int, Meta(ge=0)]
+    uid: Annotated[int, Meta(ge=0)] | None
     account: PersonName | None
     gpus: Annotated[int, Meta(ge=0)] | None
     keys: tuple[Words, ...]
-    home: Word
+    home: Word | None
 
 
 class People(Document, frozen=True, kw_only=True, tag="gpuprov.people/v1"):

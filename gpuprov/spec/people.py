@@ -114,7 +114,8 @@ def home_of(name: str, *, shared: bool) -> str:
 def free_uid(people: Iterable[PersonSpec]) -> int:
     """The next number for somebody; those of people who have gone are not given again as long as a higher one stays."""
     people = tuple(people)
-    taken = {person.uid for person in people} | {account_gid(account) for account in accounts_of(people)}
+    taken = {person.uid for person in people if person.uid is not None}
+    taken |= {account_gid(account) for account in accounts_of(people)}
     highest = max((uid for uid in taken if FIRST_UID <= uid < _FIRST_GID), default=FIRST_UID - 1)
     order = (*range(highest + 1, _FIRST_GID), *range(FIRST_UID, _FIRST_GID), *range(LEAST_UID, MOST_UID + 1))
     return int(next(uid for uid in order if uid not in taken))
@@ -126,7 +127,7 @@ def read_people(told: object, root: Path) -> tuple[tuple[PersonSpec, ...], list[
     if faults:
         return (), [str(fault) for fault in faults]
     spec = ClusterSpec(people=tuple(found["people"]))
-    rules = (rule for rule in PEOPLE_RULES if rule.reads == ("people",))
+    rules = (rule for rule in PEOPLE_RULES if rule.reads[0] == "people")
     problems = [problem for rule in rules for problem in rule.find(spec, root)]
     if problems:
         return (), [f"{where}: {message} (allowed: {allowed})" for where, message, allowed in problems]
@@ -152,11 +153,21 @@ def _uids(spec: ClusterSpec, _root: Path) -> Found:
     gids = {account_gid(account): account for account in accounts_of(spec.people)}
     for at, person in enumerate(spec.people):
         where, free = f"people[{at}].uid", "another number for each person"
+        if person.uid is None:
+            continue
         if person.uid in first:
             yield where, f"{person.uid} is the number of people[{first[person.uid]}]", free
         elif person.uid in gids:
             yield where, f"{person.uid} is the number of the group of account {gids[person.uid]}", free
         first.setdefault(person.uid, at)
+
+
+def _directory(spec: ClusterSpec, _root: Path) -> Found:
+    for at, person in enumerate(spec.people):
+        if person.in_directory and spec.sssd is None:
+            yield f"people[{at}]", "has no uid", f"{LEAST_UID} to {MOST_UID}; with `sssd` also none, for its people"
+        elif person.in_directory and person.keys:
+            yield f"people[{at}].keys", "are of somebody without uid, whose keys the directory has", "[], or a uid"
 
 
 def limits_people(people: Sequence[PersonSpec]) -> bool:
@@ -201,5 +212,6 @@ def _login(spec: ClusterSpec, _root: Path) -> Found:
 
 PEOPLE_RULES: Final[tuple[SpecRule, ...]] = (
     *(SpecRule(reads=("people",), find=find) for find in (_count, _names, _uids, _accounts, _keys)),
+    SpecRule(reads=("people", "sssd"), find=_directory),
     SpecRule(reads=("slurm.login", "nodes.count", "nodes.prefix"), find=_login),
 )

@@ -70,7 +70,7 @@ def list_people(fleet: Fleet, cluster: str) -> tuple[Person, ...]:
             account=person.account,
             gpus=person.gpus,
             keys=tuple(map(_fingerprint, person.keys)),
-            home=home_of(person.name, shared=shared),
+            home=None if person.in_directory and not shared else home_of(person.name, shared=shared),
         )
         for person in sorted(spec.people, key=lambda person: person.name)
     )
@@ -78,6 +78,8 @@ def list_people(fleet: Fleet, cluster: str) -> tuple[Person, ...]:
 
 def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
     """Give somebody an account in all nodes of a cluster; who has the same already keeps it.
+
+    Where the cluster has a directory, whoever is given neither a number nor a key is somebody of the directory.
 
     Raises:
         UsageError: There is no such cluster, or somebody else has the name or the number.
@@ -94,8 +96,10 @@ def add_person(fleet: Fleet, cluster: str, new: NewPerson) -> Done:
             _refuse_other(there, new, cluster)
             return tuple(people)
         _refuse_double_name(new, people, cluster)
-        uid = free_uid(people) if new.uid is None else new.uid
-        other = next((person.name for person in people if person.uid == uid), None)
+        uid = new.uid
+        if uid is None and (new.keys or not spec.sssd):
+            uid = free_uid(people)
+        other = next((person.name for person in people if person.uid == uid and not person.in_directory), None)
         if other is not None:
             raise UsageError(
                 f"the number {uid} is that of {other}",
@@ -282,7 +286,7 @@ def _refuse_other(there: PersonSpec, new: NewPerson, cluster: str) -> None:
     change = name_cluster(f"gpuprov person set {there.name}", cluster)
     raise UsageError(
         f"there is somebody called {there.name} already, with other {' and '.join(differing)}",
-        evidence=f"number {there.uid}, account {there.account or 'none'}, {len(there.keys)} keys",
+        evidence=f"number {there.uid or 'of the directory'}, account {there.account or 'none'}, {len(there.keys)} keys",
         fix=f"choose another name, or omit --uid and change the rest: {change}" if "uid" in differing else change,
     )
 

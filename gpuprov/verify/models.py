@@ -56,6 +56,7 @@ class Expectation:
         shards_per_gpu: In how many shards Slurm is to count each of its GPUs; 0 for none.
         people: Numbers of those who have an account in it, by name; None where it takes no accounts of people.
         people_keys: SHA-256 of the file with their keys.
+        of_directory: Names of the people of the spec whom the directory is to know.
         sssd: Whether its image has what reads a site's sssd.conf; None where its cluster has none.
     """
 
@@ -81,6 +82,7 @@ class Expectation:
     shards_per_gpu: int = 0
     people: Mapping[str, int] | None = None
     people_keys: str = ""
+    of_directory: tuple[str, ...] = ()
     sssd: bool | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.waiting import Wait
+from gpuprov.spec.people import account_gid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ jobs: {{submit_as: true}}
 people:
   - {{name: ann, uid: 10001, keys: ["{ann}"], account: vision}}
   - {{name: bob, uid: 10002, keys: ["{bob}"], account: vision}}
+  - {{name: dora, account: vision, gpus: 1}}
 """
 # The directory is a pair of files: sssd has a provider for these, and needs no server then
 DIRECTORY = """\
@@ -36,6 +38,8 @@ passwd_files = /etc/site/passwd
 group_files = /etc/site/group
 ldap_default_authtok = hunter2hunter2
 """
+VISION = account_gid("vision")
+DORA_IS = f"uid=20001(dora) gid=20001(dora) groups=20001(dora),{VISION}(vision)"
 DORA = "dora:x:20001:20001:Dora:/shared/home/dora:/bin/bash"
 PARAMS = "param2requests = {'lr': [0.1]}\nparam2default = {'lr': 0.1}\n"
 JOB = "def main(param2val):\n    return {'loss': [param2val['lr']]}\n"
@@ -216,7 +220,7 @@ def test_five_hundred_people_come_and_go(lab: Lab) -> None:
     lab.gpuprov("cluster", "up", "-f", str(file), "--yes")  # verified
     assert lab.gpuprov.in_node(lab.second, "id", "-u", "p499").strip() == "11499"
     assert lab.in_node("sh", "-c", "ls /shared/home | wc -l") == "503"  # carl has left his
-    assert len(lab.gpuprov.json("person", "list", *lab.here)["people"]) == 502
+    assert len(lab.gpuprov.json("person", "list", *lab.here)["people"]) == 503
     file.write_text(before)
     lab.gpuprov("cluster", "up", "-f", str(file), "--yes")
     lab.gpuprov("exec", lab.second, "--", "id", "p499", expect=1)
@@ -225,7 +229,7 @@ def test_five_hundred_people_come_and_go(lab: Lab) -> None:
 
 def test_people_of_a_directory_are_known_in_all_nodes_and_its_file_to_root_alone(lab: Lab) -> None:
     for node in (lab.first, lab.second):
-        assert lab.gpuprov.in_node(node, "id", "dora").strip() == "uid=20001(dora) gid=20001(dora) groups=20001(dora)"
+        assert lab.gpuprov.in_node(node, "id", "dora").strip() == DORA_IS
         assert lab.gpuprov.in_node(node, "getent", "passwd", "dora").split(":")[5] == "/shared/home/dora"
         assert lab.gpuprov.in_node(node, "stat", "-c", "%U %a", "/etc/sssd/sssd.conf").strip() == "root 600"
     shown = lab.gpuprov("cluster", "spec", lab.place.cluster).stdout
@@ -251,3 +255,19 @@ def test_people_of_a_directory_run_jobs_and_log_in_where_these_run(lab: Lab) -> 
     assert lab.said("dora", "cat out") == "dora"
     assert job not in lab.said("ann", "squeue -h -o %i").split()
     lab.said("dora", f"scancel {job}")
+
+
+def test_people_of_a_directory_share_the_folder_of_their_account_and_have_none_in_the_nodes(lab: Lab) -> None:
+    lab.said("dora", "umask 0; echo 44 >/shared/accounts/vision/of-dora")
+    assert lab.said("ann", "cat /shared/accounts/vision/of-dora; stat -c '%U %G' /shared/accounts/vision/of-dora") == (
+        "44\ndora vision"
+    )
+    assert "dora" not in lab.in_node("cat", "/var/lib/extrausers/passwd", "/etc/gpuprov/people/keys")
+    row = next(row for row in lab.gpuprov.json("person", "list", *lab.here)["people"] if row["name"] == "dora")
+    assert (row["uid"], row["account"], row["gpus"], row["keys"]) == (None, "vision", 1, [])
+
+
+def test_whom_the_directory_does_not_know_is_named(lab: Lab) -> None:
+    lab.gpuprov("person", "add", "emma", *lab.here)
+    assert "sssd: warn: the directory does not know emma" in lab.gpuprov("verify", *lab.here).stdout
+    lab.gpuprov("person", "rm", "emma", *lab.here)

@@ -37,6 +37,8 @@ _SHOW_NUMBERS: Final = ("show", "assoc_mgr", "flags=users")
 _NUMBER: Final = re.compile(r"^UserName=([a-z][a-z0-9_-]{0,31})\((\d{1,10})\) ", re.MULTILINE)
 _ACTIVE_JOB: Final = re.compile(r"JobID = (\d{1,10})\s[^\n]*?U = ([a-z][a-z0-9_-]{0,31})", re.ASCII)
 _NAMED: Final = 10
+_DIRECTORY: Final = 'getent -s sss passwd "$@" | cut -d: -f1,3'
+_IN_DIRECTORY: Final = re.compile(r"^([a-z][a-z0-9_-]{0,31}):(\d{1,10})$", re.ASCII | re.MULTILINE)
 _UNKNOWN: Final = "4294967294"  # NO_VAL: slurmctld looks again
 
 
@@ -119,7 +121,21 @@ def find_renumbered(driver: Driver, controller: str, people: Sequence[PersonSpec
             fix=f"gpuprov exec {controller} -- scontrol {' '.join(_SHOW_NUMBERS)}",
         )
     known = dict(_NUMBER.findall(said.stdout))
-    return tuple(one.name for one in people if known.get(one.name, _UNKNOWN) not in (_UNKNOWN, str(one.uid)))
+    settled = {one.name: str(one.uid) for one in people if not one.in_directory}
+    told = _numbers_in_directory(driver, controller, [one.name for one in people if one.in_directory])
+    wrong = [name for name, uid in settled.items() if known.get(name, _UNKNOWN) not in (_UNKNOWN, uid)]
+    return (*wrong, *(name for name, uid in told.items() if known.get(name, uid) != uid))
+
+
+def _numbers_in_directory(driver: Driver, controller: str, names: Sequence[str]) -> dict[str, str]:
+    """Those of people whom the directory knows now; nobody where it does not answer.
+
+    If it did not know somebody before, slurmctld refuses their jobs, and looks again only after up to an hour.
+    """
+    if not names:
+        return {}
+    said = driver.run(controller, ["sh", "-c", _DIRECTORY, "sh", *names], timeout_s=_LOOK_S)
+    return {name: uid for name, uid in _IN_DIRECTORY.findall(said.stdout) if name in names}
 
 
 def relearn_numbers(driver: Driver, controller: str, people: Sequence[PersonSpec]) -> None:

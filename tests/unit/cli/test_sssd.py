@@ -11,6 +11,7 @@ from gpuprov.cli.main import main
 from gpuprov.cluster.sssd_files import APPLIED, ASK, CONF, MORE
 from gpuprov.drivers.base import ExecResult
 from gpuprov.spec.sssd import LABEL_SSSD
+from tests.unit.spec.test_people import key
 from tests.unit.spec.test_sssd import CONF as TEXT
 
 if TYPE_CHECKING:
@@ -47,8 +48,12 @@ class Site:
     def up(self, *, sssd: bool = True, expect: int = 0) -> str:
         self.argvs.clear()
         self.spec.write_text(SPEC + ("sssd: sssd.conf\n" if sssd else ""))
+        return self.type(
+            "cluster", "up", "-f", str(self.spec), "--gpu-mode", "simulated", "--no-verify", "--yes", expect=expect
+        )
+
+    def type(self, *argv: str, expect: int = 0) -> str:
         self.capsys.readouterr()
-        argv = ("cluster", "up", "-f", str(self.spec), "--gpu-mode", "simulated", "--no-verify", "--yes")
         assert main(argv, host=self.typed.world.host) == expect
         said = self.capsys.readouterr()
         assert "hunter2" not in said.out + said.err
@@ -124,3 +129,47 @@ def test_nodes_of_an_image_without_sssd_are_left_alone(site: Site) -> None:
     assert site.files("c000") == {CONF, MORE, APPLIED}
     assert site.files("c001") == set()
     assert site.ran(ASK) == ["c000"]
+
+
+def test_somebody_of_the_directory_gets_an_account_of_people_and_a_limit_and_none_in_the_nodes(site: Site) -> None:
+    site.conf.write_text(TEXT)
+    site.up()
+    added = site.type("person", "add", "dora", "--account", "vision", "--gpus", "1")
+    assert added.startswith("add people: dora\nrenew ")
+    assert site.typed.world.file("c001", "/var/lib/extrausers/passwd") == ""
+    assert site.typed.world.file("c001", "/etc/gpuprov/people/limits") == "dora 1\n"
+    assert site.type("person", "add", "dora", "--account", "vision", "--gpus", "1").startswith("unchanged\n")
+    site.type("person", "add", "ann", "--uid", "10001", "--account", "vision")
+    assert site.typed.world.file("c001", "/var/lib/extrausers/passwd").startswith("ann:x:10001:")
+    ann, dora = json.loads(site.type("--json", "person", "list"))["people"]
+    assert (ann["uid"], ann["home"]) == (10001, "/home/ann")
+    assert (dora["uid"], dora["home"], dora["account"], dora["gpus"], dora["keys"]) == (None, None, "vision", 1, [])
+    assert "dora  -      vision   1     0     -" in site.type("person", "list")
+    assert "gpus: 2 (until now 1)" in site.type("person", "set", "dora", "--gpus", "2")
+    assert "other gpus\nevidence: number of the directory," in site.type(
+        "person", "add", "dora", "--gpus", "3", expect=2
+    )
+    assert "remove people: dora" in site.type("person", "rm", "dora")
+
+
+def test_nobody_of_the_directory_gets_keys(site: Site) -> None:
+    site.conf.write_text(TEXT)
+    site.up()
+    site.type("person", "add", "dora")
+    pub = site.conf.with_name("dora.pub")
+    pub.write_text(key())
+    before = site.typed.world.engine.dump()
+    said = site.type("person", "set", "dora", "--key", str(pub), expect=2)
+    assert "people[0].keys: are of somebody without uid, whose keys the directory has" in said
+    assert site.typed.world.engine.dump() == before
+
+
+def test_without_its_directory_nobody_of_it_stays(site: Site) -> None:
+    site.conf.write_text(TEXT)
+    site.up()
+    site.type("person", "add", "dora")
+    before = site.typed.world.engine.dump()
+    site.spec.write_text(f"{SPEC}people: [{{name: dora}}]\n")
+    said = site.type("cluster", "up", "-f", str(site.spec), "--gpu-mode", "simulated", "--yes", expect=2)
+    assert "people[0]: line 3: has no uid (allowed: 1000 to 59399; with `sssd` also none" in said
+    assert site.typed.world.engine.dump() == before

@@ -15,7 +15,7 @@ from gpuprov.shapes.cluster_spec import JobsSpec, NodesSpec, PersonSpec
 from gpuprov.shapes.jobs import Job, Jobs, JobsShown, JobSubmitted
 from gpuprov.shapes.submitter import VARIABLE, Submitter
 from gpuprov.spec.serialize import dump_spec, load_spec_json
-from tests.unit.spec.test_people import ANN, BOB
+from tests.unit.spec.test_people import ANN, BOB, DORA
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,8 @@ def test_somebody_of_a_directory_gets_a_home_and_who_is_in_none_is_refused(
     asked = begin(typed, ANN)
     networks = typed.world.engine.networks
     name, network = next((name, one) for name, one in networks.items() if LABEL_SPEC in one.labels)
-    spec = changed(load_spec_json(network.labels[LABEL_SPEC], cluster="lab"), sssd="/etc/site/sssd.conf")
+    spec = load_spec_json(network.labels[LABEL_SPEC], cluster="lab")
+    spec = changed(spec, sssd="/etc/site/sssd.conf", people=(ANN, DORA))
     networks[name] = changed(network, labels={**network.labels, LABEL_SPEC: dump_spec(spec)})
     answer, known = typed.world.engine.answer, {"dora": 0, "carl": 3, "emma": 4}
     entered: list[str] = []
@@ -97,7 +98,8 @@ def test_somebody_of_a_directory_gets_a_home_and_who_is_in_none_is_refused(
     assert asked[0][:3] == ("runuser", "-u", "dora")
     assert entered == ["/shared/home/dora"]
     typed(("jobs", "--as", "ann"), capsys)
-    for name, code, words in (("carl", 2, "such a person"), ("emma", 4, "no room"), ("e.x", 2, "its people: ann")):
+    refusals = (("carl", 2, "such a person"), ("emma", 4, "no room"), ("e.x", 2, "its people: ann, dora"))
+    for name, code, words in refusals:
         assert main(("jobs", "--as", name), host=typed.world.host) == code
         assert words in capsys.readouterr().err
     assert len(entered) == 3

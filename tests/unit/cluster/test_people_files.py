@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuprov.cluster.people_files import APPLIED, is_about_people, keys_digest, people_files
 from gpuprov.shapes.base import changed
 from gpuprov.spec.people import account_gid
-from tests.unit.spec.test_people import ANN, BOB, key
+from tests.unit.spec.test_people import ANN, BOB, DORA, key
 
 VISION = account_gid("vision")
 
@@ -48,6 +48,19 @@ def test_folders_are_on_the_shared_folder_where_there_is_one() -> None:
         f"2770 0 {VISION} /shared/accounts/vision",
     ]
     assert contents(ANN, shared=False)["/etc/gpuprov/people/folders"] == ["0700 10001 10001 /home/ann"]
+
+
+def test_somebody_of_a_directory_is_in_the_group_of_an_account_and_has_a_limit_alone() -> None:
+    found = contents(DORA, ANN)
+    lines = {path: [line for line in lines if "dora" in line] for path, lines in found.items() if path != APPLIED}
+    assert {path: lines for path, lines in lines.items() if lines} == {
+        "/var/lib/extrausers/group": [f"vision:x:{VISION}:ann,dora"],
+        "/etc/gpuprov/people/limits": ["dora 1"],
+    }
+    assert found["/etc/gpuprov/people/limits"] == ["ann 2", "dora 1"]
+    assert keys_digest((ANN, DORA)) == keys_digest((ANN,))
+    alone = contents(DORA)["/etc/gpuprov/people/folders"]
+    assert (alone[-1], alone[-2]) == (f"2770 0 {VISION} /shared/accounts/vision", "0711 0 0 /shared/accounts")
 
 
 def test_without_people_the_files_are_empty() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.cluster.recorded_changes import describe_changes, refuse_handed_on
+from gpuprov.cluster.shrinking import lost_people
 from gpuprov.core.errors import UsageError
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec, SlurmSpec
@@ -22,6 +23,15 @@ def test_who_comes_who_goes_and_who_changes() -> None:
     uid, account = "uid: 10005 (until now 10001), files keep the number 10001", "account: unset (until now vision)"
     assert change == f"change person ann: {uid}, other keys, {account}"
     assert describe_changes(spec(ANN), spec(ANN)) == ()
+
+
+def test_people_of_a_directory_have_no_number_to_show_or_to_hand_on() -> None:
+    dora, emma = PersonSpec(name="dora", gpus=1), PersonSpec(name="emma")
+    assert describe_changes(spec(dora), spec(emma)) == ("add people: dora", "remove people: emma")
+    refuse_handed_on(spec(dora), spec(emma))
+    (line,) = describe_changes(spec(changed(ANN, uid=None, keys=())), spec(ANN))
+    assert line == "change person ann: uid: unset (until now 10001), files keep the number 10001, other keys"
+    assert (lost_people(spec(dora, ANN), spec()), lost_people(spec(dora), spec())) == (("ann",), ())
 
 
 def test_qos_and_limits_of_jobs() -> None:

@@ -14,7 +14,7 @@ from gpuprov.roles.slurm.associations import (
 )
 from gpuprov.shapes.base import changed
 from gpuprov.spec.people import limits_people
-from tests.unit.spec.test_people import ANN, BOB
+from tests.unit.spec.test_people import ANN, BOB, DORA
 
 BEGINNING = "root||\nroot|root|\nwork||\nwork|work|\n"
 ADDED = (
@@ -50,6 +50,14 @@ def test_somebody_moves_to_another_account() -> None:
         "modify user where name=ann cluster=lab set defaultaccount=audio",
         "delete user where name=ann cluster=lab account=vision",
     )
+
+
+def test_somebody_of_a_directory_is_known_like_others() -> None:
+    assert plan_associations("lab", (DORA,), parse_associations(f"{BEGINNING}vision||\n")) == (
+        "add user dora cluster=lab account=vision",
+        "modify user where name=dora cluster=lab account=vision set GrpTRES=gres/gpu=1",
+    )
+    assert limits_people((BOB, DORA))
 
 
 def test_who_is_no_person_stays() -> None:
@@ -128,7 +136,7 @@ UserName=bob({bob}) DefAccount=people DefWckey=(null) AdminLevel=None
 
 
 @pytest.mark.parametrize(
-    ("ann", "bob", "starts"), [(ANN.uid, BOB.uid, False), (ANN.uid, 4294967294, False), (ANN.uid, BOB.uid + 7, True)]
+    ("ann", "bob", "starts"), [(10001, 10002, False), (10001, 4294967294, False), (10001, 10009, True)]
 )
 def test_a_slurmctld_that_has_a_number_wrong_starts_again(
     ann: int, bob: int, starts: bool, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +151,27 @@ def test_a_slurmctld_that_has_a_number_wrong_starts_again(
     relearn_numbers(node, "c000", (ANN, BOB))  # type: ignore[arg-type]
     assert restarted == [("c000", "slurmctld")] * starts
     assert len(node.answers) == int(not starts), "it waits until Slurm answers"
+
+
+@pytest.mark.parametrize(
+    ("directory", "number", "starts"),
+    [
+        ("dora:20001\n", 20001, False),
+        ("dora:20002\n", 20001, True),
+        ("dora:20001\n", 4294967294, True),
+        ("", 4294967294, False),
+        ("x:1\ndora:\n", 20001, False),
+    ],
+)
+def test_a_number_of_the_directory_is_what_the_directory_says_now(
+    directory: str, number: int, starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.roles.slurm.associations.services.restart_well", lambda *_: None)
+    monkeypatch.setattr("gpuprov.roles.slurm.associations.services.status_command", lambda *_: "look")
+    known = USERS.format(ann=ANN.uid, bob=BOB.uid) + f"UserName=dora({number}) DefAccount=vision\n"
+    node = Node(said(known), said(directory), said())
+    relearn_numbers(node, "c000", (ANN, DORA))  # type: ignore[arg-type]
+    assert len(node.answers) == int(not starts)
 
 
 def test_a_slurmctld_that_says_nothing_or_something_else_stays() -> None:

@@ -48,7 +48,7 @@ def test_people_of_ansible_are_those_of_a_spec() -> None:
     ("told", "said"),
     [
         ("ann", "people: is"),
-        ([{"name": "ann"}], "people[0].uid: is missing"),
+        ([{"name": "ann"}], "people[0]: has no uid"),
         ([{"name": "ann", "uid": "10001"}], "people[0].uid"),
         ([{"name": "root", "uid": 10001}], "people[0].name: 'root' is an account or a group of the nodes"),
         ([{"name": "ann", "uid": 10001}, {"name": "bob", "uid": 10001}], "people[1].uid: 10001 is the number of"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError, in_spec
 from gpuprov.spec.validate import check_spec
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def key(name: str = "ann", kind: str = "ssh-ed25519") -> str:
     parts = (kind.encode(), name.encode().ljust(32, b"."))
@@ -25,6 +29,7 @@ def key(name: str = "ann", kind: str = "ssh-ed25519") -> str:
 
 ANN = PersonSpec(name="ann", uid=10001, keys=(key(),), account="vision", gpus=2)
 BOB = PersonSpec(name="bob", uid=10002)
+DORA = PersonSpec(name="dora", account="vision", gpus=1)  # of a directory
 
 
 def faults(text: str) -> list[str]:
@@ -62,7 +67,7 @@ def test_a_spec_without_people_is_recorded_as_before_there_were_any() -> None:
         ("{name: bob, uid: 10001}", "people[1].uid: line 4: 10001 is the number of people[0]"),
         ("{name: bob, uid: 999}", "people[1].uid: line 4: is 999 (allowed: 1000 to 59399)"),
         ("{name: bob, uid: 59400}", "people[1].uid: line 4: is 59400 (allowed: 1000 to 59399)"),
-        ("{name: bob}", "people[1].uid: line 4: is missing"),
+        ("{name: bob}", "people[1]: line 4: has no uid (allowed: 1000 to 59399"),
         (f"{{name: bob, uid: {account_gid('vision')}}}", "is the number of the group of account vision"),
         ("{name: bob, uid: 10002, account: docker}", "people[1].account: line 4: 'docker' is an account or a group"),
         ("{name: bob, uid: 10002, keys: [ssh-ed25519 AAAA]}", "people[1].keys[0]: line 4: is not a public key"),
@@ -73,6 +78,26 @@ def test_a_spec_without_people_is_recorded_as_before_there_were_any() -> None:
 def test_somebody_who_cannot_be_is_refused_with_the_line(person: str, said: str) -> None:
     found = faults(f"people:\n  - {{name: ann, uid: 10001, account: vision}}\n  - {person}\n")
     assert any(said in line for line in found), found
+
+
+@pytest.fixture
+def sssd(tmp_path: Path) -> str:
+    """The line of a spec with a directory."""
+    path = tmp_path / "sssd.conf"
+    path.write_text("[sssd]\ndomains = a\n[domain/a]\nid_provider = ldap\n")
+    return f"sssd: {path}\n"
+
+
+def test_people_of_a_directory_have_neither_a_number_nor_keys(sssd: str) -> None:
+    text = f"{sssd}people:\n  - {{name: dora, account: vision, gpus: 1}}\n  - {{name: emma}}\n"
+    spec = read_draft(f"version: gpuprov/v1\n{text}", name="lab.yaml", roles=ROLE_NAMES).spec
+    assert spec.people == (DORA, PersonSpec(name="emma"))
+    assert load_spec_json(dump_spec(spec), cluster="lab") == spec
+    assert [person.in_directory for person in (DORA, BOB)] == [True, False]
+    (line,) = faults(f"{sssd}people:\n  - {{name: dora, keys: [{key()}]}}\n")
+    assert line.startswith("people[0].keys: line 4: are of somebody without uid, whose keys the directory has (")
+    (line,) = faults(f"{sssd}people:\n  - {{name: dora}}\n  - {{name: dora}}\n")
+    assert "is the name of people[0]" in line
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
@@ -140,12 +165,12 @@ def test_five_hundred_people() -> None:
 def test_numbers_are_not_given_again_while_a_higher_one_stays() -> None:
     assert free_uid(()) == 10001
     assert free_uid((ANN, BOB)) == 10003
-    assert free_uid((BOB,)) == 10003
+    assert free_uid((BOB, DORA)) == 10003
     assert free_uid((changed(ANN, uid=19_999), BOB)) == 10001
 
 
 def test_accounts_have_the_same_number_everywhere() -> None:
-    assert accounts_of((changed(BOB, account="vision"), ANN)) == {"vision": ("ann", "bob")}
+    assert accounts_of((changed(BOB, account="vision"), ANN, DORA)) == {"vision": ("ann", "bob", "dora")}
     assert account_gid("vision") == account_gid("vision")
     assert 20_000 <= account_gid("vision") <= 59_399
 
