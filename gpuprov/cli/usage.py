@@ -32,9 +32,9 @@ def usage(session: Session, since: str | None, until: str | None, by: By, *, as_
     """Show the GPU hours of a cluster's jobs, and of containers of `gpuprov run` on this host: GPUs times hours.
 
     What goes on counts up to now, and everything for the part of its time that is in the window. A TIME is a date in
-    UTC, such as 2026-11-01 or 2026-11-01T08:30, or how long ago it was, such as 12h or 7d. With `accounting: on` in the
-    spec, Slurm counts all jobs of the cluster; else those that were submitted with gpuprov are counted. With --cluster,
-    containers of `gpuprov run` are left out.
+    UTC, such as 2026-11-01 or 2026-11-01T08:30, or how long ago it was, such as 12h or 7d. Slurm counts all jobs of the
+    cluster, and with `accounting: on` in the spec keeps them beyond `cluster down`; of workers, what was submitted with
+    gpuprov is counted. With --cluster, containers of `gpuprov run` are left out.
     """
     from gpuprov.core.errors import UsageError
     from gpuprov.stories.usage import parse_moment, read_usage
@@ -69,7 +69,9 @@ def render_usage(told: Usage, *, screen: Screen) -> str:
 
     mark = " SIMULATED" if told.simulated else ""
     if not told.rows:
-        job = "job" if told.accounting else "counted job"  # srun's and sbatch's are on no record
+        job = (
+            "job" if told.accounting else "counted job"
+        )  # of what workers run, and from before a record, there is more
         return f"no {job} had a GPU from {told.since} to {told.until}"
     with_runs = any(row.cluster != told.cluster for row in told.rows)
     headers = (told.by.upper(), *(("PERSON",) if told.by == "job" else ()), *(("CLUSTER",) if with_runs else ()))

@@ -31,6 +31,7 @@ class Use:
         gpus: By what is known of each GPU, its UUID or its type, how many of them.
         seconds: For how long, whole ones, without the time for which it was suspended.
         running: Whether it goes on.
+        submission: The number of gpuprov's submission that it belongs to, where that is known.
     """
 
     job: str
@@ -41,6 +42,7 @@ class Use:
     seconds: int
     submitted: int = 0
     running: bool = False
+    submission: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +54,14 @@ class Uses:
         notes: What is missing from them, in sentences.
         late: How many jobs have ended and are not on record yet; they are among what is missing.
         simulated: Whether GPUs of theirs are known to be simulated.
+        accounting: Whether Slurm's accounting tells.
     """
 
     uses: tuple[Use, ...]
     notes: tuple[str, ...] = ()
     late: int = 0
     simulated: bool = False
+    accounting: bool = False
 
 
 def overlap_s(start_s: float, end_s: float, window: tuple[float, float]) -> int:

@@ -42,8 +42,8 @@ class Usage(Document, frozen=True, kw_only=True, tag="gpuprov.usage/v1"):
         gpu_seconds: Of all rows.
         cluster: Its name, also where there is none: then the notes say so.
         simulated: Whether some of the GPUs are simulated: then these hours are of no real ones.
-        accounting: Whether Slurm's accounting told of the cluster's jobs; else the records of what was submitted with
-            gpuprov.
+        accounting: Whether Slurm's accounting told of the cluster's jobs; else a simpler record of Slurm's, and the
+            records of what was submitted with gpuprov.
         notes: What is missing.
     """
 

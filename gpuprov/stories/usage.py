@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.lifecycle.find_controller import get_controller, roles_of_cluster
 from gpuprov.lifecycle.run_job import JOBS
 from gpuprov.lifecycle.run_record import uses_of_runs
+from gpuprov.roles.base import spec_of
 from gpuprov.roles.usage import UNKNOWN, Use, Uses, overlap_s, sort_rows, sum_uses
 from gpuprov.shapes.usage import Usage
 
@@ -42,8 +43,8 @@ _AGO: Final = re.compile(r"([0-9]{1,4})([smhd])", re.ASCII)  # a bare number wou
 _AGO_S: Final = {"s": 1, "m": 60, "h": HOUR_S, "d": 24 * HOUR_S}
 _VERB: Final = "gpuprov usage"
 _ONLY_SUBMITTED: Final = (
-    "only jobs of `gpuprov submit` and of grids are counted, of each the last try; with `accounting: on` in the spec, "
-    "Slurm counts all"
+    "only jobs of `gpuprov submit` and of grids are counted, of each the last try; from the next `gpuprov cluster up` "
+    "on, Slurm counts all"
 )
 _OF_WORKERS: Final = "of each job, the last try is counted"
 
@@ -108,9 +109,14 @@ def read_usage(
 def _count_cluster(driver: Driver, cluster: str, window: tuple[datetime, datetime]) -> _Counted:
     state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
     told = next((uses for role in roles if (uses := role.uses(driver, state, *window))), None)
-    uses = told or _submitted(driver, cluster, window, can_count=any(role.can_account for role in roles))
+    if told is None:
+        uses = _submitted(driver, cluster, window, can_count=any(role.can_account for role in roles))
+    elif told.accounting or not spec_of(state).share:
+        uses = told
+    else:
+        uses = with_submitted(told, get_controller(driver, cluster, verb=_VERB).list_jobs(), window)
     simulated = any(node.labels.get(LABEL_ACCESS) == _SIMULATED for node in state.nodes)
-    return _Counted(uses=uses, accounting=told is not None, simulated=simulated)
+    return _Counted(uses=uses, accounting=uses.accounting, simulated=simulated)
 
 
 def _submitted(driver: Driver, cluster: str, window: tuple[datetime, datetime], *, can_count: bool) -> Uses:
@@ -120,12 +126,28 @@ def _submitted(driver: Driver, cluster: str, window: tuple[datetime, datetime], 
 
 def uses_of_jobs(jobs: Jobs, window: tuple[datetime, datetime], *, note: str) -> Uses:
     """What the records of submitted jobs tell: a pure function."""
-    notes = [note]
-    if jobs.older:
-        notes.append(f"{jobs.older} older submissions are left out")
-    span = (window[0].timestamp(), window[1].timestamp())
-    uses = (_use(job, span) for job in jobs.jobs)
-    return Uses(uses=tuple(use for use in uses if use), notes=tuple(notes))
+    uses = (_use(job, _span(window)) for job in jobs.jobs)
+    return Uses(uses=tuple(filter(None, uses)), notes=(note, *_left_out(jobs)))
+
+
+def with_submitted(uses: Uses, jobs: Jobs, window: tuple[datetime, datetime]) -> Uses:
+    """What a record of Slurm's tells, with the names of those who submitted, and submissions that it lacks.
+
+    They are from before it, as it goes with the node that has it.
+    """
+    owners = {job.submission: job.submitter.owner for job in jobs.jobs if job.submitter}
+    there = {use.submission for use in uses.uses}
+    named = (replace(use, person=owners.get(use.submission, use.person)) for use in uses.uses)
+    earlier = (_use(job, _span(window)) for job in jobs.jobs if job.submission not in there)
+    return replace(uses, uses=(*named, *filter(None, earlier)), notes=(*uses.notes, *_left_out(jobs)))
+
+
+def _left_out(jobs: Jobs) -> tuple[str, ...]:
+    return (f"{jobs.older} older submissions are left out",) if jobs.older else ()
+
+
+def _span(window: tuple[datetime, datetime]) -> tuple[float, float]:
+    return window[0].timestamp(), window[1].timestamp()
 
 
 def _use(job: Job, window: tuple[float, float]) -> Use | None:

@@ -196,6 +196,33 @@ def test_a_package_in_the_project_is_used_and_results_are_fetched_as_the_pages_s
     assert (tmp_path / "results/model.txt").read_text() == "own"
 
 
+def test_hours_of_all_jobs_with_a_gpu_are_counted_once(desk: Desk) -> None:
+    """Without accounting, and of jobs whose names read like words of Slurm's, too; workers know theirs alone."""
+    usage = ("usage", "--by", "job", "--since", "10m")
+    before = {row["name"] for row in desk.json(*usage)["rows"]}
+    (submitted,) = desk.json("submit", "--gpus", "1", "--no-project", "--wait", "--", "sleep", "1")["jobs"]
+    node = desk.place.node(0)
+    if desk.role == "worker":
+        rows = [row for row in desk.json(*usage)["rows"] if row["name"] not in before]
+        assert [row["name"] for row in rows] == [submitted["id"]]
+        return
+    desk.gpuprov.in_node(node, "srun", "-Q", "--job-name", "a\n   JOB_GRES=gpu:0", "--gres=gpu:1", "sleep", "2")
+    desk.gpuprov.in_node(node, "srun", "-Q", "hostname")
+    script = "cd /tmp && exec sbatch --wait --parsable -o /dev/null -a 0-1 --gpus 1 --wrap 'sleep 1'"
+    array = desk.gpuprov.in_node(node, "runuser", "-u", "work", "--", "sh", "-c", script).strip()
+    form = ("-h", "-t", "all", "-o", "%F %K %S %e")
+    squeue = desk.gpuprov.in_node(node, "env", "TZ=UTC", "SLURM_TIME_FORMAT=%s", "squeue", "-a", "-r", *form)
+    lasted = {}
+    for line in squeue.splitlines():
+        number, task, start, end = line.split()
+        lasted[number if task == "N/A" else f"{number}_{task}"] = int(end) - int(start)
+    rows = [row for row in desk.json(*usage)["rows"] if row["name"] not in before]
+    assert {row["name"]: row["gpu_seconds"] for row in rows} == {row["name"]: lasted[row["name"]] for row in rows}
+    owner = submitted["submitter"]["name"]
+    assert sorted(row["person"] for row in rows) == sorted([owner, "root", "work", "work"])
+    assert {row["name"] for row in rows} >= {f"{array}_0", f"{array}_1"}
+
+
 def test_runs_of_a_sweep_and_a_function(desk: Desk) -> None:
     sweep = desk.submit("--no-project", "--name", "sweep", "--count", "3", "--at-most", "2", "--", "echo", "run {n}")
     function = desk.submit("--project", str(desk.project), "app.tasks:double", "-a", "number=21", "-a", "word=many")

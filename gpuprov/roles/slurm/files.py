@@ -69,7 +69,7 @@ def render_slurm(
         "qos": bool(spec.slurm.qos),
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
-        **({"accounting": controller_address(spec, members)} if accounting else {}),
+        **({"accounting": controller_address(spec, members)} if accounting else {"job_ended": slurm_path("job_ended")}),
         "gpu_types": sorted({type_ for node in nodes for type_ in _types(node)}),
         "nodes": nodes,
         **({"token_key": slurm_path("token_key")} if rest else {}),

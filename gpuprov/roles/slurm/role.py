@@ -21,6 +21,7 @@ from gpuprov.roles.slurm import (
     accounting,
     backup,
     daemons,
+    job_record,
     jobs,
     munge,
     network,
@@ -207,6 +208,7 @@ class SlurmRole(ControlledRole):
         own = (
             File(path=slurm_path("controller_mark"), content=b""),
             *handover_files(crew.spec),
+            *(() if records else (job_record.record_program(),)),
             *((rest.token_key_file(key),) if key and serves else ()),
         )
 
@@ -390,12 +392,14 @@ class SlurmRole(ControlledRole):
         return node
 
     def uses(self, driver: Driver, state: ClusterState, since: datetime, until: datetime) -> Uses | None:
-        """As its accounting knows them."""
+        """As its accounting knows them, or the record of a controller without it."""
         from gpuprov.roles.slurm.usage import ask_uses  # as in `job_controller`
 
-        if not accounting.has_accounting(spec_of(state), state, None):
-            return None
-        return ask_uses(driver, self._running_node(state).name, since=since, until=until)
+        spec, controller = spec_of(state), self._running_node(state).name
+        if accounting.has_accounting(spec, state, None):
+            return ask_uses(driver, controller, since=since, until=until)
+        accounts = {person.name: person.account for person in spec.people if person.account}
+        return job_record.ask_record(driver, controller, since=since, until=until, accounts=accounts)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
         """As its configuration says it to Slurm, which takes no job that fits no node."""

@@ -1,4 +1,4 @@
-"""How long jobs of Slurm had GPUs, as its accounting knows it: root in the controller's node can say anything.
+"""How long jobs had GPUs, as Slurm's accounting knows it: root in the controller's node can say anything.
 
 slurmctld tells slurmdbd on two connections that a job began and that it ended, and what waited for slurmdbd comes out
 of order: a job that ended meanwhile is on record as COMPLETED without an end, for seconds, and sacct counts it up to
@@ -12,16 +12,25 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.names import expand_names
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import SystemClock
 from gpuprov.roles.slurm.accounting import FIXES, QUEUE, WHY
 from gpuprov.roles.slurm.facts import ACCOUNTING_SCRIPT as SCRIPT
 from gpuprov.roles.slurm.facts import slurm_path
+from gpuprov.roles.slurm.job_rows import (
+    FIELDS,
+    GOING_ON,
+    PENDING,
+    TIME,
+    read_row,
+    refuse_too_many,
+    seconds_of,
+    use_of,
+)
 from gpuprov.roles.slurm.questions import VERIFY_JOB
-from gpuprov.roles.usage import Use, Uses
+from gpuprov.roles.usage import Uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,12 +38,12 @@ if TYPE_CHECKING:
 
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver, ExecResult
+    from gpuprov.roles.slurm.job_rows import Row
 
 _ASK_S: Final = 60.0
+_MOMENT: Final = "%Y-%m-%dT%H:%M:%S"
 _LOOKS: Final = 31  # slurmctld tries to reach slurmdbd every ten seconds, and then begins with what began
 _BETWEEN_S: Final = 1.0
-_MOST_JOBS: Final = 200_000  # and no driver takes in more than 16 MB
-_FIELDS: Final = "JobIDRaw,JobID,User,Account,State,Submit,End,ElapsedRaw,AllocTRES,NodeList"
 # Each try of each job, cut to the window by sacct itself, which knows for how long a job was suspended
 _SCRIPT: Final = f"""\
 export TZ=UTC SLURM_TIME_FORMAT=%s
@@ -45,7 +54,7 @@ sacct --user=root --name={VERIFY_JOB} --allocations --duplicates --parsable2 --n
     sed -n 's/^[0-9][0-9]*|[0-9][0-9]*$/verify &/p'
 echo jobs
 sacct --allusers --allocations --duplicates --truncate --parsable2 --noheader \\
-    --starttime="$1" --endtime="$2" --format={_FIELDS} && exit
+    --starttime="$1" --endtime="$2" --format={FIELDS} && exit
 status=$?
 if [ ! -e {slurm_path("slurmdbd")} ]; then  # a backup of the controller
     host=$(sed -n 's/^AccountingStorageHost=//p' /etc/slurm/slurm.conf)
@@ -55,24 +64,10 @@ else
 fi
 exit $status
 """
-_JOB = r"[0-9]{1,10}[0-9_+\[\]%,.-]{0,200}"
-_NAME = r"[A-Za-z0-9_.@$-]{0,64}"
-_TIME = r"[0-9]{1,12}|N/A|NONE|None|Unknown"
-_ROW: Final = re.compile(
-    rf"([0-9]{{1,10}})\|({_JOB})\|({_NAME})\|({_NAME})\|([A-Z_]{{1,20}})(?: by [0-9]+)?\|([0-9]{{1,10}})\|({_TIME})\|"
-    r"([0-9]{1,10})\|([A-Za-z0-9=,/._:-]{0,2000})\|([A-Za-z0-9\[\],. -]{0,20000})",
-    re.ASCII,
-)
-_GPUS: Final = re.compile(r"gres/gpu(?::([A-Za-z0-9._+-]{1,64}))?=([0-9]{1,6})", re.ASCII)
 _VERIFY: Final = re.compile(r"verify ([0-9]{1,10})\|([0-9]{1,10})", re.ASCII)
-_LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({_TIME}) ([A-Z_]{{1,20}}) ({_TIME}) ({_TIME})", re.ASCII)
+_LIVE: Final = re.compile(rf"live ([0-9]{{1,10}}) ({TIME}) ([A-Z_]{{1,20}}) ({TIME}) ({TIME})", re.ASCII)
 _LOOK: Final = "gpuprov exec {node} -- tail /var/log/slurm/slurmdbd.log"
-_GOING_ON: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING"})
-_PENDING: Final = "PENDING"
-_HAS_NO_END: Final = _GOING_ON | {_PENDING}
-_UNTYPED: Final = "gpu"
-_BY_VERIFY: Final = "(verify)"  # a name that no account has
-_NOWHERE: Final = ("", "None assigned")
+_HAS_NO_END: Final = GOING_ON | {PENDING}
 _EVER: Final = (0, 10**12)
 
 
@@ -89,22 +84,6 @@ class _Known:
         """Whether it ran in a window of time, and runs no more."""
         ended = self.state not in _HAS_NO_END and 0 < self.start < self.end
         return ended and self.end > window[0] and self.start < window[1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Row:
-    """A try of a job on record, in seconds; its end is no later than that of the window."""
-
-    raw: str
-    job: str
-    person: str
-    account: str
-    state: str
-    submitted: int
-    end: int
-    seconds: int
-    gpus: Mapping[str, int]
-    nodes: str
 
 
 def ask_uses(driver: Driver, controller: str, *, since: datetime, until: datetime, clock: Clock | None = None) -> Uses:
@@ -132,17 +111,12 @@ def ask_uses(driver: Driver, controller: str, *, since: datetime, until: datetim
 
 
 def _ask(driver: Driver, controller: str, since: datetime, until: datetime) -> Uses:
-    window = [moment.strftime("%Y-%m-%dT%H:%M:%S") for moment in (since, until)]
+    window = (since.strftime(_MOMENT), until.strftime(_MOMENT))
     argv = ["sh", "-c", _SCRIPT, "sh", *window]
     result = driver.run(controller, argv, timeout_s=scaled_limit_s(_ASK_S))
     if result.exit_code:
         raise _away(controller, result)
-    if result.stdout.count("\n") > _MOST_JOBS:
-        raise UsageError(
-            "there are too many jobs to count at once",
-            evidence=f"{controller} has more than {_MOST_JOBS} jobs from {window[0]} to {window[1]}",
-            fix="ask for less: gpuprov usage --since DATE --until DATE",
-        )
+    refuse_too_many(result.stdout, controller, window)
     try:
         return parse_uses(result.stdout, controller, window=(int(since.timestamp()), int(until.timestamp())))
     except ValueError as error:
@@ -169,19 +143,19 @@ def parse_uses(text: str, controller: str = "", *, window: tuple[int, int] = _EV
     """Read what the script prints, for a window in seconds; raises ValueError for a line that it does not print."""
     head, _, body = text.partition("jobs\n")
     queued, known, verifying = _read_head(head)
-    rows = [_read(line) for line in body.splitlines()]
+    rows = [read_row(line) for line in body.splitlines()]
     late = _find_late(rows, known, window)
-    had_gpus = [row for row in rows if row.gpus and row.state != _PENDING]
+    had_gpus = [row for row in rows if row.gpus and row.state != PENDING]
     # An earlier cluster of the name had the same numbers
     current = [row.raw in known and row.submitted >= known[row.raw].submitted for row in had_gpus]
     found = list(zip(had_gpus, current, strict=True))
-    lost = [row for row, is_current in found if row.state in _GOING_ON and not is_current]
+    lost = [row for row, is_current in found if row.state in GOING_ON and not is_current]
     uses = [
-        _use(row, by_verify=(row.raw, row.submitted) in verifying)
+        use_of(row, by_verify=(row.raw, row.submitted) in verifying)
         for row, is_current in found
-        if (row.raw not in late if is_current else row.state not in _GOING_ON)
+        if (row.raw not in late if is_current else row.state not in GOING_ON)
     ]
-    turned = [row for row in had_gpus if row.state not in _GOING_ON and row.submitted > row.end]
+    turned = [row for row in had_gpus if row.state not in GOING_ON and row.submitted > row.end]
     notes = []
     if queued:
         notes.append(f"{queued} messages wait for slurmdbd: jobs of the last minutes may be missing")
@@ -198,7 +172,7 @@ def parse_uses(text: str, controller: str = "", *, window: tuple[int, int] = _EV
             f"the clock of {controller} was put back while {len(turned)} jobs waited or ran, such as {turned[0].job}: "
             "how long these ran is not known"
         )
-    return Uses(uses=tuple(uses), notes=tuple(notes), late=len(late))
+    return Uses(uses=tuple(uses), notes=tuple(notes), late=len(late), accounting=True)
 
 
 def _read_head(text: str) -> tuple[int, dict[str, _Known], set[tuple[str, int]]]:
@@ -206,7 +180,7 @@ def _read_head(text: str) -> tuple[int, dict[str, _Known], set[tuple[str, int]]]
     queued, known, verifying = 0, dict[str, _Known](), set[tuple[str, int]]()
     for line in text.splitlines():
         if found := _LIVE.fullmatch(line):
-            submitted, start, end = (_seconds(found[number]) for number in (2, 4, 5))
+            submitted, start, end = (seconds_of(found[number]) for number in (2, 4, 5))
             known[found[1]] = _Known(submitted=submitted, state=found[3], start=start, end=end)
         elif found := QUEUE.fullmatch(line):
             queued = int(found[1])
@@ -217,7 +191,7 @@ def _read_head(text: str) -> tuple[int, dict[str, _Known], set[tuple[str, int]]]
     return queued, known, verifying
 
 
-def _find_late(rows: Iterable[_Row], known: Mapping[str, _Known], window: tuple[int, int]) -> set[str]:
+def _find_late(rows: Iterable[Row], known: Mapping[str, _Known], window: tuple[int, int]) -> set[str]:
     """Numbers of jobs that slurmctld knows to have ended, and that are not on record with that end."""
     ends = {raw: (job.submitted, min(job.end, window[1])) for raw, job in known.items() if job.has_ended_in(window)}
     there = {
@@ -229,51 +203,3 @@ def _find_late(rows: Iterable[_Row], known: Mapping[str, _Known], window: tuple[
         and row.end == ends[row.raw][1]
     }
     return {*ends} - there
-
-
-def _read(line: str) -> _Row:
-    found = _ROW.fullmatch(line)
-    if found is None:
-        raise ValueError(line)
-    raw, job, person, account, state, submitted, end, seconds, tres, nodes = found.groups()
-    return _Row(
-        raw=raw,
-        job=job,
-        person=person,
-        account=account,
-        state=state,
-        submitted=int(submitted),
-        end=_seconds(end),
-        seconds=int(seconds),
-        gpus=read_gpus(tres),
-        nodes=nodes,
-    )
-
-
-def _seconds(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
-
-
-def _use(row: _Row, *, by_verify: bool) -> Use:
-    try:
-        names = () if row.nodes in _NOWHERE else expand_names(row.nodes)
-    except UsageError as error:
-        raise ValueError(row.nodes) from error
-    return Use(
-        job=row.job,
-        person=_BY_VERIFY if by_verify else row.person,
-        account=row.account,
-        nodes=names,
-        gpus=row.gpus,
-        seconds=row.seconds,
-        submitted=row.submitted,
-        running=row.state in _GOING_ON,
-    )
-
-
-def read_gpus(tres: str) -> dict[str, int]:
-    """How many GPUs of each type are in a list such as `cpu=1,gres/gpu:h100=2,gres/gpu=2`; those of none are `gpu`."""
-    counts = {match[1] or _UNTYPED: int(match[2]) for part in tres.split(",") if (match := _GPUS.fullmatch(part))}
-    whole = counts.pop(_UNTYPED, 0)
-    rest = whole - sum(counts.values())
-    return {**{name: count for name, count in counts.items() if count}, **({_UNTYPED: rest} if rest > 0 else {})}

@@ -226,6 +226,38 @@ def test_without_accounting_jobs_that_were_submitted_are_counted(
     assert "only jobs of `gpuprov submit`" in told["notes"][0]
 
 
+def test_without_accounting_slurm_s_record_counts_all_and_those_of_submit_once(
+    typed: Typed,
+    programs: ForkedPrograms,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    typed(("cluster", "up", "-n", "2", "--share", "--gpu-mode", "simulated", "--no-verify"), capsys)
+    give_jobs(typed.world, tmp_path, monkeypatch, programs)
+    typed(("submit", "--no-project", "--wait", "--", "true"), capsys)
+    (job,) = json.loads(typed(("jobs", "--json"), capsys))["jobs"]
+    owner = job["submitter"]["name"]
+    record = (
+        "record\n8|8|ann||RUNNING|1795862000|1795869000|36|gres/gpu:h100=1|c001|\n"
+        "7|7_0|work||COMPLETED|1795862000|1795869000|3600|gres/gpu:h100=2|c000|1\n"
+        "9|9|work||COMPLETED|1795862000|1795869000|60|gres/gpu:h100=1|c000|"
+    )
+    typed.world.slurm.said["job-ended"] = record
+    told = json.loads(typed(("usage", "--json", "--since", "2026-11-01"), capsys))
+    validate(told)
+    assert {row["name"]: (row["gpu_seconds"], row["running"]) for row in told["rows"]} == {
+        owner: (7200, 0),
+        "work": (60, 0),
+        "ann": (36, 1),
+    }
+    assert (told["accounting"], told["notes"]) == (False, [])
+    typed.world.slurm.said["job-ended"] = "record\n\x1b[31mhello"
+    _, err = usage(typed.world, capsys, code=4)
+    assert "Slurm's record of jobs cannot be read" in err
+    assert "\x1b[31mhello" not in err
+
+
 def test_the_table_fits_80_columns() -> None:
     rows = tuple(
         UsageRow(name=f"person{number}" + "x" * 50, cluster="lab", gpu_seconds=10**9, jobs=10**5) for number in range(3)

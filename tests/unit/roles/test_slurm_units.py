@@ -21,9 +21,9 @@ from gpuprov.roles.registry import role_of
 from gpuprov.roles.slurm.checks import judge_gres, judge_job
 from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.roles.slurm.files import Machine, render_slurm
+from gpuprov.roles.slurm.job_rows import read_gpus
 from gpuprov.roles.slurm.questions import ask_slurm
 from gpuprov.roles.slurm.units import unit_files
-from gpuprov.roles.slurm.usage import read_gpus
 from gpuprov.shapes.cluster_spec import ClusterSpec, SlurmSpec
 from gpuprov.shapes.node import CharDevice
 from gpuprov.shapes.whole import LeasedUnit, Member

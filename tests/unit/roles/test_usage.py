@@ -10,11 +10,12 @@ import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
-from gpuprov.roles.slurm.usage import ask_uses, parse_uses, read_gpus
+from gpuprov.roles.slurm.job_rows import read_gpus
+from gpuprov.roles.slurm.usage import ask_uses, parse_uses
 from gpuprov.roles.usage import Use, Uses, overlap_s, sum_uses
 from gpuprov.shapes.jobs import Job, Jobs
 from gpuprov.shapes.submitter import Submitter
-from gpuprov.stories.usage import uses_of_jobs
+from gpuprov.stories.usage import uses_of_jobs, with_submitted
 
 ROW = "7|7|work|work|COMPLETED|1795862000|1795862070|60|billing=1,cpu=1,gres/gpu=2,mem=1000M,node=1|c000"
 USE = Use(job="7", person="work", account="work", nodes=("c000",), gpus={"gpu": 2}, seconds=60, submitted=1795862000)
@@ -365,3 +366,21 @@ def test_records_of_submitted_jobs_count_from_the_edge_of_the_window() -> None:
 )
 def test_jobs_that_go_on_or_had_nothing_then(more: dict[str, object], seconds: list[int]) -> None:
     assert [use.seconds for use in uses_of_jobs(Jobs(jobs=(job(**more),)), WINDOW, note="").uses] == seconds
+
+
+def test_a_record_has_the_names_of_who_submitted_and_what_is_from_before_it() -> None:
+    def use(number: str, person: str, submission: str) -> Use:
+        return Use(
+            job=number, person=person, account="", nodes=("c000",), gpus={"h100": 1}, seconds=9, submission=submission
+        )
+
+    record = Uses(uses=(use("1_0", "work", "7"), use("2_0", "work", "6"), use("3", "dan", "")))
+    jobs = Jobs(jobs=(job(), job(id="8.0"), job(id="8.1", state="waiting", started=None, ended=None)), older=3)
+    found = with_submitted(record, jobs, WINDOW)
+    assert [(one.job, one.person, one.seconds) for one in found.uses] == [
+        ("1_0", "ann", 9),
+        ("2_0", "work", 9),
+        ("3", "dan", 9),
+        ("8.0", "ann", 60),
+    ]
+    assert found.notes == ("3 older submissions are left out",)
