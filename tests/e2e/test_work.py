@@ -199,11 +199,13 @@ def test_a_package_in_the_project_is_used_and_results_are_fetched_as_the_pages_s
 def test_hours_of_all_jobs_with_a_gpu_are_counted_once(desk: Desk) -> None:
     """Without accounting, and of jobs whose names read like words of Slurm's, too; workers know theirs alone."""
     usage = ("usage", "--by", "job", "--since", "10m")
-    before = {row["name"] for row in desk.json(*usage)["rows"]}
-    (submitted,) = desk.json("submit", "--gpus", "1", "--no-project", "--wait", "--", "sleep", "1")["jobs"]
+    before = {row["name"] for row in desk.gpuprov.json(*desk.typed(usage))["rows"]}
+    job = desk.submit("--gpus", "1", "--no-project", "--", "sleep", "1")
+    desk("jobs", "wait", job)
+    submitted = desk.shown(job)
     node = desk.place.node(0)
     if desk.role == "worker":
-        rows = [row for row in desk.json(*usage)["rows"] if row["name"] not in before]
+        rows = [row for row in desk.gpuprov.json(*desk.typed(usage))["rows"] if row["name"] not in before]
         assert [row["name"] for row in rows] == [submitted["id"]]
         return
     desk.gpuprov.in_node(node, "srun", "-Q", "--job-name", "a\n   JOB_GRES=gpu:0", "--gres=gpu:1", "sleep", "2")
@@ -216,7 +218,7 @@ def test_hours_of_all_jobs_with_a_gpu_are_counted_once(desk: Desk) -> None:
     for line in squeue.splitlines():
         number, task, start, end = line.split()
         lasted[number if task == "N/A" else f"{number}_{task}"] = int(end) - int(start)
-    rows = [row for row in desk.json(*usage)["rows"] if row["name"] not in before]
+    rows = [row for row in desk.gpuprov.json(*desk.typed(usage))["rows"] if row["name"] not in before]
     assert {row["name"]: row["gpu_seconds"] for row in rows} == {row["name"]: lasted[row["name"]] for row in rows}
     owner = submitted["submitter"]["name"]
     assert sorted(row["person"] for row in rows) == sorted([owner, "root", "work", "work"])
