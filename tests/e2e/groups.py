@@ -53,6 +53,7 @@ SAMPLES = {
         "test_variables_of_nodes_and_of_the_simulator_reach_every_way_in",
         "test_work_without_a_gpu_finds_none",
         "test_what_a_job_leaves_behind_ends_with_it_and_not_with_another",
+        "test_hours_of_all_jobs_with_a_gpu_are_counted_once",
         "test_runs_of_a_sweep_and_a_function",
         "test_cancel_ends_all_that_a_job_has_started",
         "test_a_job_that_takes_all_processes_is_ended_and_others_go_on",
