@@ -462,6 +462,8 @@ REASONS = {
     "lifecycle/run_record.py: `gpuprov usage` may lack": "a warning: tests/unit/lifecycle/test_run_record.py",
     "stories/usage.py: only jobs": "a note: tests/unit/cli/test_usage.py",
     "roles/slurm/accounting.py": "a database that does not answer: tests/unit/roles/test_accounting.py",
+    "roles/slurm/job_record.py": "a record that is none: tests/unit/cli/test_usage.py",
+    "roles/slurm/job_rows.py": "more jobs than are read at once: tests/unit/roles/test_usage.py",
     "roles/slurm/takeover.py": "a slurmctld that writes nothing: tests/unit/roles/test_kept_for_backup.py",
     "roles/slurm/usage.py": "what Slurm's accounting says: tests/unit/cli/test_usage.py",
     "stories/queue_page.py: gpuprov queue page": "a taken port: tests/unit/cli/test_queue_page.py",
