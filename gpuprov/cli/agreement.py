@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.lifecycle.replace_older import Replaceable
-
-_NAMED: Final = 5
 
 
 def require_agreement(
@@ -79,7 +77,7 @@ def tells_of_jobs(session: Session) -> Callable[[str, Shrinking], None]:
 
     def tell_of(cluster: str, shrinking: Shrinking) -> None:
         for line in _jobs_of(session, cluster, shrinking):
-            session.reporter.note(f"{', '.join(shrinking.people[:_NAMED])} would go; {line}")
+            session.reporter.note(f"{shrinking.who} would go; {line}")
 
     return tell_of
 

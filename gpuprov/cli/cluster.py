@@ -13,7 +13,7 @@ from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import cluster_argument, engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
 from gpuprov.cli.options import job_options, role_option
-from gpuprov.cli.settings import implied_cluster
+from gpuprov.cli.settings import DecidingFile, implied_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER
@@ -38,7 +38,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "-f", "--file", type=click.Path(path_type=Path), help="Spec file, gpuprov/v1 YAML (docs/spec.md)."
+                "-f", "--file", type=DecidingFile(path_type=Path), help="Spec file, gpuprov/v1 YAML (docs/spec.md)."
             ),
             click.option("-n", "--count", type=int, help="Number of nodes."),
             click.option(
@@ -200,12 +200,12 @@ def spec(session: Session) -> Result:
 
 
 @command(
-    click.argument("target", metavar="FILE", type=click.Path()),  # `file` is one that is read: it decides by itself
+    click.argument("file", type=click.Path()),
     cluster_argument,
     click.option("--shared", is_flag=True, help="Also save the files of the folder that the nodes share. Needs root."),
     engine_option,
 )
-def save(session: Session, target: str, *, shared: bool) -> Outcome:
+def save(session: Session, file: str, *, shared: bool) -> Outcome:
     """Write what cannot be made again of a cluster to FILE: its spec, this user's ssh keys and, if asked, shared files.
 
     FILE is an archive of tar. It is created, never overwritten, and only this user can read it: the spec may have
@@ -215,11 +215,11 @@ def save(session: Session, target: str, *, shared: bool) -> Outcome:
     from gpuprov.stories.saved_cluster import save_cluster
 
     after = f" {session.cluster}" if session.cluster != DEFAULT_CLUSTER else ""
-    archive = ReportFile(target, option="FILE", kind="cluster save", new=True, after=after)
-    return save_cluster(session.fleet, session.cluster, archive, shared=shared)
+    target = ReportFile(file, option="FILE", kind="cluster save", new=True, after=after)
+    return save_cluster(session.fleet, session.cluster, target, shared=shared)
 
 
-@command(click.argument("file", type=click.Path(path_type=Path)), engine_option)
+@command(click.argument("file", type=DecidingFile(path_type=Path)), engine_option)
 def restore(session: Session, file: Path) -> Result:
     """Make a cluster as it was saved in FILE, on this machine or another one, and verify its nodes.
 

@@ -10,6 +10,7 @@ import click
 from gpuprov.cli.command import Result, command
 from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine, open_engine_of_image
 from gpuprov.cli.options import complete_images, role_option
+from gpuprov.cli.settings import DecidingFile
 from gpuprov.cli.tables import PIPE, Screen, render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import MIB
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     click.option(
         "-f",
         "--file",
-        type=click.Path(path_type=Path),
+        type=DecidingFile(path_type=Path),
         help="Spec file of a cluster whose nodes the image is for (docs/spec.md); the other options override it.",
     ),
     click.option("--base", help=f"Suite to build from, or image:NAME.  [default: the file's, or {ImageSpec().base}]"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -117,7 +118,8 @@ def _read(
         raise UsageError(
             f"{name} cannot be read", evidence=error.strerror or str(error), fix=f"ls -l {name}"
         ) from error
-    config, entries = choose_config(read_mig_file(text, name=name), selected_config, name=name)
+    again = f"{click.get_current_context().command_path} {quote(path)}"
+    config, entries = choose_config(read_mig_file(text, name=name), selected_config, name=name, again=again)
     return config, partial(wishes, entries, config=config)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+import click
 from click.core import ParameterSource
 
 from gpuprov.core.errors import GpuprovError, UsageError
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    import click
-
 ENGINE: Final = "GPUPROV_ENGINE"
 CLUSTER: Final = "GPUPROV_CLUSTER"
 _MOST_BYTES: Final = 64_000
 
 
+class DecidingFile(click.Path):
+    """The type of a file that says itself which engine and which cluster: where it is named, nothing is implied."""
+
+
 def implied_engine(context: click.Context, parameter: click.Parameter, typed: str | None) -> str | None:
-    """A callback of `--engine`: what was typed, or else what is implied; a spec file decides by itself."""
+    """A callback of `--engine`: what was typed, or else what is implied; a `DecidingFile` decides by itself."""
     if _is_settled(context, parameter):
         return typed
     engine = _quiet_while_completing(context, lambda: engine_of(os.environ))
@@ -99,8 +102,10 @@ def _source(variable: str) -> str:
 
 
 def _is_settled(context: click.Context, parameter: click.Parameter) -> bool:
-    typed = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-    return typed or context.params.get("file") is not None
+    if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+        return True
+    deciding = (one.name for one in context.command.params if isinstance(one.type, DecidingFile))
+    return any(context.params.get(name or "") is not None for name in deciding)
 
 
 def _quiet_while_completing(context: click.Context, implied: Callable[[], str | None]) -> str | None:

@@ -41,9 +41,9 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.foreign import describe_foreign, lack_of_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
-from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.shapes.nodes import describe_shared
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
+from gpuprov.spec.spec_error import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeRequest, NodeState
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.shapes.cluster_spec import ClusterSpec
     from gpuprov.shapes.node import Settings
 
 _RECORDED: Final = re.compile(r"(\S+: )?record jobs\.")  # a line of a plan, over hosts with its host
@@ -75,7 +76,7 @@ class Plan:
         keep: Nodes that are as asked.
         beside: Nodes that stay though the spec does not have them: create-node or clone made them.
         drift: For each node of `repair`, what differs.
-        recorded: What differs from the recorded spec in limits of jobs, people and QOS, in lines.
+        recorded: What differs from the recorded spec in limits of jobs, people, partitions, QOS and backup, in lines.
         replace: Nodes of `remove` that are made again as they were, from a newer image.
         unread: What is given up of the options with which nodes were created, by node: this version does not know it.
     """
@@ -215,7 +216,7 @@ def plan_cluster(  # noqa: PLR0913 - what is wanted, what is there, and what may
         beside=beside,
         replace=replaced,
         gone=gone,
-        recorded=describe_changes(spec, state.recorded) if isinstance(state.recorded, ClusterSpec) else (),
+        recorded=() if isinstance(state.recorded, SpecError) else describe_changes(spec, state.recorded),
     )
 
 

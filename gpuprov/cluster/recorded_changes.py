@@ -1,29 +1,47 @@
-"""What changes in the record of a cluster, in words: limits of jobs, people, and QOS."""
+"""What changes in the record of a cluster, in words: limits of jobs, people, partitions, QOS, and the backup."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import name_cluster
+from gpuprov.core.excerpt import few
+from gpuprov.core.names import fold, name_cluster
 from gpuprov.shapes.base import write
 from gpuprov.shapes.cluster_spec import ClusterSpec
+from gpuprov.spec.partitions import partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.shapes.cluster_spec import PersonSpec, QosSpec
+    from gpuprov.shapes.cluster_spec import PartitionSpec, PersonSpec, QosSpec
     from gpuprov.spec.spec_error import SpecError
 
+    _Entries = Sequence[PersonSpec | PartitionSpec | QosSpec]
+
 _NAMED: Final = 10  # names in a line, and lines of what differs
+_KEYS: Final = "keys"  # of ssh
+_UNSET: Final = "unset"
 
 
-def describe_changes(spec: ClusterSpec, recorded: ClusterSpec) -> tuple[str, ...]:
-    """A line for each limit of jobs that differs, and lines for people and QOS that come, go or differ."""
-    wanted, had = write(spec.jobs), write(recorded.jobs)
-    limits = tuple(f"record jobs.{words}" for words in _differing(wanted, had))
-    people = _listed("people", "person", spec.people, recorded.people)
-    return (*limits, *people, *_listed("QOS", "QOS", spec.slurm.qos, recorded.slurm.qos))
+def describe_changes(spec: ClusterSpec, recorded: ClusterSpec | None) -> tuple[str, ...]:
+    """A line for each limit of jobs that differs, and lines for people, partitions, QOS and the backup.
+
+    Args:
+        spec: What is asked for.
+        recorded: What was last asked for; None of a new cluster, which comes with all that is not usual.
+    """
+    had = recorded or ClusterSpec()
+    limits = tuple(f"record jobs.{words}" for words in _differing(write(spec.jobs), write(had.jobs)))
+    partitions, before = partitions_of(spec), partitions_of(had)
+    before = () if recorded is None and partitions != before else before
+    return (
+        *limits,
+        *_listed("people", "person", spec.people, had.people),
+        *_listed("partitions", "partition", partitions, before),
+        *_listed("QOS", "QOS", spec.slurm.qos, had.slurm.qos),
+        *_backup(spec.slurm.backup, had.slurm.backup),
+    )
 
 
 def refuse_handed_on(spec: ClusterSpec, recorded: ClusterSpec | SpecError | None) -> None:
@@ -49,9 +67,14 @@ def refuse_handed_on(spec: ClusterSpec, recorded: ClusterSpec | SpecError | None
             )
 
 
-def _listed(
-    several: str, one: str, wanted: Sequence[PersonSpec | QosSpec], had: Sequence[PersonSpec | QosSpec]
-) -> tuple[str, ...]:
+def _backup(wanted: str | None, had: str | None) -> tuple[str, ...]:
+    if wanted == had:
+        return ()
+    act = "change" if wanted and had else "add" if wanted else "remove"
+    return (f"{act} the backup of the controller: {wanted or had}" + (f" (until now {had})" if wanted and had else ""),)
+
+
+def _listed(several: str, one: str, wanted: _Entries, had: _Entries) -> tuple[str, ...]:
     """What differs between two lists of things with names."""
     there, before = ({entry.name: write(entry) for entry in entries} for entries in (wanted, had))
     new, gone = ([name for name in names if name not in others] for names, others in ((there, before), (before, there)))
@@ -63,17 +86,28 @@ def _listed(
     more = len(changes) - _NAMED
     return (
         *((f"add {several}: {_names(new, there)}",) if new else ()),
-        *((f"remove {several}: {_names(gone, before)}",) if gone else ()),
+        *((f"remove {several}: {_names(gone, {name: _number(before[name]) for name in gone})}",) if gone else ()),
         *changes[:_NAMED],
         *((f"change {more} more {several}",) if more > 0 else ()),
     )
 
 
 def _names(names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """With the numbers of people that have some."""
-    told = [f"{name} ({uid})" if (uid := entries[name].get("uid")) else name for name in names[:_NAMED]]
-    more = len(names) - _NAMED
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+    """With what each has, but for keys of ssh."""
+    return few([f"{name} ({words})" if (words := _described(entries[name])) else name for name in names], _NAMED)
+
+
+def _number(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of somebody who goes, the number, which their files keep."""
+    return {key: value for key, value in entry.items() if key == "uid"}
+
+
+def _described(entry: Mapping[str, Any]) -> str:
+    said = {key: value for key, value in entry.items() if key not in {"name", _KEYS} and _shown(value) != _UNSET}
+    return ", ".join(
+        str(value) if key == "uid" else key if value is True else f"{key}: {_shown(value)}"
+        for key, value in said.items()
+    )
 
 
 def _differing(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> list[str]:
@@ -83,7 +117,7 @@ def _differing(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> list[str]:
         if value == had[key]:
             continue
         words = f"{key}: {_shown(value)} (until now {_shown(had[key])})"
-        told.append(f"other {key}" if isinstance(value, list) else words)
+        told.append(f"other {key}" if key == _KEYS else words)
         if key == "uid":
             told.append(f"files keep the number {had[key]}")
     return told
@@ -92,5 +126,7 @@ def _differing(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> list[str]:
 def _shown(value: object) -> str:
     """As a spec has it."""
     if value is None or value == "" or value is False:
-        return "unset"
+        return _UNSET
+    if isinstance(value, list):
+        return fold(value)
     return "true" if value is True else str(value)

@@ -9,6 +9,7 @@ from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.order_label import describe_unread
 from gpuprov.cluster.plan import sort_surplus
 from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import few
 from gpuprov.core.names import fold
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.addressing import node_name
@@ -41,12 +42,16 @@ class Shrinking:
     people: tuple[str, ...] = ()
 
     @property
+    def who(self) -> str:
+        """Some of those people, and how many more there are."""
+        return few(self.people, _NAMED)
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """In words; none where nothing is lost."""
         nodes = (lost_nodes_line(self.nodes),) if self.nodes else ()
         folder = (f"{SHARED} of the nodes: {self.folder}, which stays on the host",) if self.folder else ()
-        more = f" and {len(self.people) - _NAMED} more" if len(self.people) > _NAMED else ""
-        people = (f"accounts and processes of {', '.join(self.people[:_NAMED])}{more}",) if self.people else ()
+        people = (f"accounts and processes of {self.who}",) if self.people else ()
         return (*nodes, *folder, *people, *(f"{name}: {words}" for name, words in self.unread.items()))
 
     def refuse_others(self, gone: Iterable[str], unread: Iterable[str]) -> None:

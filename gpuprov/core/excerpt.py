@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WORDS = 200  # of somebody's words in the midst of a line
 LINE = 1000
@@ -33,6 +36,12 @@ def shorten(text: str, limit: int = LINE) -> str:
         half = LINES // 2
         lines = [*lines[:half], f"[... {len(lines) - 2 * half} lines ...]", *lines[-half:]]
     return "\n".join(_cut(line, limit) for line in lines)
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def few_lines(text: str, most: int = 12) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -165,8 +166,14 @@ def _refused(name: str, faults: Sequence[Fault]) -> SpecError:
     return SpecError(f"{many} in the MIG configuration {name}", problems=tuple(faults), fix=_FORM)
 
 
-def choose_config(file: MigFile, wanted: str, *, name: str) -> tuple[str, tuple[MigEntry, ...]]:
+def choose_config(file: MigFile, wanted: str, *, name: str, again: str) -> tuple[str, tuple[MigEntry, ...]]:
     """The configuration of that name; where none is said, the only one.
+
+    Args:
+        file: With all of them.
+        wanted: Its name; empty where none is said.
+        name: Of the file.
+        again: The command that asks for one, without the name of one.
 
     Raises:
         UsageError: There is no such one, or there are several and none is said.
@@ -178,7 +185,7 @@ def choose_config(file: MigFile, wanted: str, *, name: str) -> tuple[str, tuple[
         return wanted, configs[wanted]
     there = excerpt(", ".join(configs))
     choice = find_nearest(wanted, configs) or next(iter(configs), "")
-    fix = f"choose one of these, such as: -c {choice}" if choice else _FORM
+    fix = f"{again} -c {quote(choice)}" if choice else _FORM
     if not wanted:
         raise UsageError(f"{name} has {len(configs)} configurations", evidence=there, fix=fix)
     raise UsageError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.nearest import ask_back
+from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.gpu.pci import parse_pci
 from gpuprov.gpu.simulate import SEED, Document, load_profiles, pci_address, simulated_gpu
 from gpuprov.gpu.type_name import gpu_type
@@ -26,7 +26,8 @@ _USUAL: Final = ("h100-sxm-80gb",) * 4
 _RECORD_BYTES_MAX: Final = 4 * 2**20
 _MINORS: Final = 64  # those that nobody's GPU can have are used to try what is denied
 _INSTANCES_MAX: Final = 7 * 7
-_FIX: Final = "unset GPUPROV_GPU_PROFILE; or take one that there is: gpuprov gpus --gpu-profile h100x8"
+_FIX: Final = "gpuprov gpus --gpu-profile {0}    # in every command: export GPUPROV_GPU_PROFILE={0}"
+_SUCH: Final = "h100x8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ def _find(profile: str, profiles: Document) -> tuple[Document, list[Document]]:
     raise UsageError(
         f"there is no GPU profile {excerpt(profile)}",
         evidence=f"profiles: {', '.join(hosts)}; or the file of a recorded host{ask_back([profile], hosts)}",
-        fix=_FIX,
+        fix=_FIX.format(find_nearest(profile, hosts) or _SUCH),
     )
 
 
@@ -145,4 +146,4 @@ def _as_recorded(gpu: RecordedGpu, profiles: Document) -> Document:
 
 
 def _refuse(path: Path, evidence: str) -> UsageError:
-    return UsageError(f"{path} is no record of a host with GPUs", evidence=evidence, fix=_FIX)
+    return UsageError(f"{path} is no record of a host with GPUs", evidence=evidence, fix=_FIX.format(_SUCH))

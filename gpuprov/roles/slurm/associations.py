@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster import services
 from gpuprov.core.errors import EngineError
-from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.excerpt import LINE, excerpt, few
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.waiting import Wait
 from gpuprov.roles.slurm.facts import slurm_path
@@ -159,10 +159,9 @@ def relearn_numbers(driver: Driver, controller: str, people: Sequence[PersonSpec
 def _refused(controller: str, said: str) -> EngineError:
     jobs = _ACTIVE_JOB.findall(said)
     if jobs:
-        more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
         return EngineError(
             "Slurm's accounting lets nobody change their account while they have jobs",
-            evidence=", ".join(f"{job} of {user}" for job, user in jobs[:_NAMED]) + more,
+            evidence=few([f"{job} of {user}" for job, user in jobs], _NAMED),
             fix=f"wait until these have ended: gpuprov exec {controller} -- squeue",
         )
     return EngineError(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.core.names import fold
 from gpuprov.core.units import HOUR_S, parse_duration_s
 from gpuprov.roles.slurm.facts import NAME
-from gpuprov.shapes.base import changed
-from gpuprov.shapes.cluster_spec import DEFAULT_PARTITION, PartitionSpec
+from gpuprov.shapes.cluster_spec import DEFAULT_PARTITION
 from gpuprov.shapes.limits import LONGEST_S, NODES_MAX
 from gpuprov.spec.addressing import node_name, number_of_name
+from gpuprov.spec.partitions import partitions_of
 from gpuprov.spec.rule import SpecRule
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 _KEY: Final = "slurm.partitions"
 _MOST: Final = 100
 _MINUTE_S: Final = 60
-
-
-def partitions_of(spec: ClusterSpec) -> tuple[PartitionSpec, ...]:
-    """All partitions; that which jobs get that name none is the first."""
-    slurm = spec.slurm
-    listed = slurm.partitions or (PartitionSpec(name=slurm.partition),)
-    default = next((one for one in listed if one.default), listed[0])
-    return (changed(default, default=True), *(one for one in listed if one.name != default.name))
 
 
 def partitions_with(spec: ClusterSpec, node: str) -> tuple[str, ...]:

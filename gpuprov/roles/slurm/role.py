@@ -6,12 +6,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.files import present_member
 from gpuprov.cluster.services import reload_ssh, restart_well
 from gpuprov.cluster.whole import is_elsewhere, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
-from gpuprov.core.units import MIB
 from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_QUEUE, File
 from gpuprov.provision.role_recipe import SHAPES, RoleRecipe
 from gpuprov.roles.base import Diagnostics, QueueFolder, spec_of
@@ -34,12 +32,13 @@ from gpuprov.roles.slurm import (
 from gpuprov.roles.slurm.backup import controller_name, controller_names, state_folder, state_place
 from gpuprov.roles.slurm.enrol import enrol
 from gpuprov.roles.slurm.facts import NAME, job_programs, ready_states, slurm_path
-from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm, usable_machine
+from gpuprov.roles.slurm.files import Machine, controller_address, handover_files, render_slurm
 from gpuprov.roles.slurm.job_ssh import HOST_KEY, SERVER_FILE, ssh_files
 from gpuprov.roles.slurm.qos import RULES as QOS_RULES
 from gpuprov.roles.slurm.takeover import take_over
 from gpuprov.roles.slurm.units import refuse_shards_of_parts, unit_files
 from gpuprov.roles.work.work_place import require_shared
+from gpuprov.spec.partitions import partitions_of
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ class SlurmRole(ControlledRole):
 
     def forgets(self, recorded: ClusterSpec, wanted: ClusterSpec) -> bool:
         """Where slurmctld's state would be in another place: it is not taken along; or jobs lose their partition."""
-        names = [{one.name for one in partitions.partitions_of(spec)} for spec in (recorded, wanted)]
+        names = [{one.name for one in partitions_of(spec)} for spec in (recorded, wanted)]
         return state_place(recorded) != state_place(wanted) or not names[0] <= names[1]
 
     def notes(self, spec: ClusterSpec) -> tuple[str, ...]:
@@ -402,28 +401,10 @@ class SlurmRole(ControlledRole):
         return job_record.ask_record(driver, controller, since=since, until=until, accounts=accounts)
 
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
-        """As its configuration says it to Slurm, which takes no job that fits no node."""
-        from gpuprov.roles.work.job_room import JobRoom, NodeRoom  # as in `job_controller`
+        """As its configuration says it to Slurm."""
+        from gpuprov.roles.slurm.room_for_jobs import find_room  # as in `job_controller`
 
-        spec, whole = spec_of(state), recorded_whole(state)
-        if whole is None:
-            engine = driver.facts()
-            here = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
-            members = [*map(present_member, state.nodes_of(NAME))]
-        else:  # its members say what their hosts have
-            here = Machine(cpus=0, memory_bytes=0)
-            members = [member for member in whole.members if member.role == NAME]
-        nodes = tuple(
-            NodeRoom(
-                gpus=member.gpu_count,
-                memory_bytes=usable_machine(spec, member, here).memory_mib * MIB,
-                partitions=partitions.partitions_with(spec, member.name),
-                shards=(spec.slurm.shards_per_gpu or 0) if member.devices else 0,
-            )
-            for member in members
-        )
-        names = tuple(one.name for one in partitions.partitions_of(spec))
-        return JobRoom(cluster=state.name, nodes=nodes, partitions=names, has_qos=spec.accounting)
+        return find_room(driver, state)
 
     def rest(self, state: ClusterState) -> RestService:
         """By the controller's node, or that of its backup."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.excerpt import few
 from gpuprov.verify.checks.driver import facts_of, no_driver
 from gpuprov.verify.checks.readings import gpus_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
@@ -34,8 +35,7 @@ def judge_stuck(expected: Expectation, seen: Observation) -> Finding:
     stuck = facts_of(seen, "stuck")
     waiting, watched = list(stuck["waiting"]), f"{stuck['watched_s']:.0f} s"
     if waiting:
-        more = f" and {len(waiting) - _MOST_NAMED} more" if waiting[_MOST_NAMED:] else ""
-        return failed(f"{', '.join(waiting[:_MOST_NAMED])}{more}: no progress for {watched}")
+        return failed(f"{few(waiting, _MOST_NAMED)}: no progress for {watched}")
     if stuck["hidden"]:
         return unknown(
             f"{stuck['hidden']} processes have waited in the kernel for {watched}; only root sees where", "unread"
@@ -55,8 +55,7 @@ def judge_zombies(expected: Expectation, seen: Observation) -> Finding:
         if pid in zombies
     ]
     if held:
-        more = f" and {len(held) - _MOST_NAMED} more" if held[_MOST_NAMED:] else ""
-        return failed(f"ended, but still listed: {', '.join(held[:_MOST_NAMED])}{more}")
+        return failed(f"ended, but still listed: {few(held, _MOST_NAMED)}")
     return passed("no process that has ended holds a GPU")
 
 

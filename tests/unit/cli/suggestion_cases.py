@@ -349,7 +349,7 @@ REASONS = {
     "gpu/mig_config.py": "a file of mig-parted: tests/unit/gpu/test_mig.py",
     "cli/mig.py": "a file of mig-parted: tests/unit/lifecycle/test_mig.py",
     "machine/cdi_file.py": "a file in /etc/cdi: tests/unit/machine/test_cdi_file.py",
-    "gpu/simulated_hosts.py: unset": "a profile that there is not: tests/unit/gpu/test_simulated_hosts.py",
+    "gpu/simulated_hosts.py": "a profile that there is not: tests/unit/gpu/test_simulated_hosts.py",
     "fleet/fleet.py": "a host that was not added: tests/unit/cli/test_create_there.py",
     "lifecycle/runs.py": "a container that is not there: tests/unit/lifecycle/test_runs.py",
     "stories/saved_cluster.py": "archives: tests/unit/cli/test_saved.py",

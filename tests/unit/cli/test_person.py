@@ -49,7 +49,10 @@ def test_somebody_comes_into_all_nodes_and_goes_again(
     typed.world.begin_with(2)
     settled = count_settling(typed)
     add = ("person", "add", "ann", "--key", str(pub), "--account", "vision", "--gpus", "2")
-    assert typed(add, capsys) == "add people: ann (10001)\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    assert (
+        typed(add, capsys)
+        == "add people: ann (10001, account: vision, gpus: 2)\nrenew /etc/slurm/slurm.conf, people on c[000-001]\n"
+    )
     assert sorted(settled) == ["c000", "c001"]
     assert "PrivateData=jobs" in typed.world.file("c001", "/etc/slurm/slurm.conf")
     for node in ("c000", "c001"):

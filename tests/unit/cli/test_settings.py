@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.cli.settings import CLUSTER, ENGINE, cluster_of, engine_of
+from gpuprov.cli.settings import CLUSTER, ENGINE, DecidingFile, cluster_of, engine_of
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import imply_cluster, name_cluster
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
+from tests.unit.cli.test_docs import LEAVES, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +111,22 @@ def test_a_file_that_is_written_decides_nothing(
     assert main(["cluster", "save", str(tmp_path / "other.tar")], host=typed.world.host) == 2
     assert "there is no cluster other" in capsys.readouterr().err
     assert not (tmp_path / "other.tar").exists()
+
+
+@pytest.mark.parametrize("verb", [("bundle",), ("cluster", "save")], ids=" ".join)
+def test_nor_of_the_engine(
+    file: Path, typed: Typed, tmp_path: Path, verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("engine: podman\n")
+    assert main([*verb, str(tmp_path / "new")], host=typed.world.host) == 2
+    assert ":1: engine: " in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_that_decide_are_specs_and_saved_clusters() -> None:
+    """Every other file is one like any argument, whatever its parameter is called."""
+    deciding = {verb for verb in LEAVES if any(isinstance(one.type, DecidingFile) for one in find(verb).params)}
+    assert deciding == {"cluster up", "cluster plan", "cluster restore", "image build"}
 
 
 @pytest.mark.parametrize(

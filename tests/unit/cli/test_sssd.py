@@ -135,7 +135,7 @@ def test_somebody_of_the_directory_gets_an_account_of_people_and_a_limit_and_non
     site.conf.write_text(TEXT)
     site.up()
     added = site.type("person", "add", "dora", "--account", "vision", "--gpus", "1")
-    assert added.startswith("add people: dora\nrenew ")
+    assert added.startswith("add people: dora (account: vision, gpus: 1)\nrenew ")
     assert site.typed.world.file("c001", "/var/lib/extrausers/passwd") == ""
     assert site.typed.world.file("c001", "/etc/gpuprov/people/limits") == "dora 1\n"
     assert site.type("person", "add", "dora", "--account", "vision", "--gpus", "1").startswith("unchanged\n")

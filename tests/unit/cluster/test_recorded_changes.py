@@ -6,7 +6,7 @@ from gpuprov.cluster.recorded_changes import describe_changes, refuse_handed_on
 from gpuprov.cluster.shrinking import lost_people
 from gpuprov.core.errors import UsageError
 from gpuprov.shapes.base import changed
-from gpuprov.shapes.cluster_spec import ClusterSpec, PersonSpec, QosSpec, SlurmSpec
+from gpuprov.shapes.cluster_spec import ClusterSpec, PartitionSpec, PersonSpec, QosSpec, SlurmSpec
 
 ANN = PersonSpec(name="ann", uid=10001, keys=("ssh-ed25519 A",), account="vision")
 
@@ -27,7 +27,7 @@ def test_who_comes_who_goes_and_who_changes() -> None:
 
 def test_people_of_a_directory_have_no_number_to_show_or_to_hand_on() -> None:
     dora, emma = PersonSpec(name="dora", gpus=1), PersonSpec(name="emma")
-    assert describe_changes(spec(dora), spec(emma)) == ("add people: dora", "remove people: emma")
+    assert describe_changes(spec(dora), spec(emma)) == ("add people: dora (gpus: 1)", "remove people: emma")
     refuse_handed_on(spec(dora), spec(emma))
     (line,) = describe_changes(spec(changed(ANN, uid=None, keys=())), spec(ANN))
     assert line == "change person ann: uid: unset (until now 10001), files keep the number 10001, other keys"
@@ -48,6 +48,40 @@ def test_qos_and_limits_of_jobs() -> None:
 def test_no_gpus_at_all_are_a_limit() -> None:
     (line,) = describe_changes(spec(changed(ANN, gpus=0)), spec(changed(ANN, gpus=None)))
     assert line == "change person ann: gpus: 0 (until now unset)"
+
+
+def test_partitions_and_the_backup() -> None:
+    short = PartitionSpec(name="short", max_time="1h", nodes=("c000", "c001"))
+    all_of_them = PartitionSpec(name="all", default=True)
+    had = ClusterSpec(slurm=SlurmSpec(partitions=(short, all_of_them), backup="c001"))
+
+    def lines(**new: object) -> tuple[str, ...]:
+        return describe_changes(changed(had, slurm=changed(had.slurm, **new)), had)
+
+    assert lines(partitions=(all_of_them,)) == ("remove partitions: short",)
+    wider, until = changed(short, nodes=None, max_time="2h"), "(until now c[000-001])"
+    assert lines(partitions=(wider, all_of_them)) == (
+        f"change partition short: max_time: 2h (until now 1h), nodes: unset {until}",
+    )
+    assert lines(partitions=(all_of_them, short)) == ()
+    assert lines(partitions=()) == (
+        "add partitions: gpu (default)",
+        "remove partitions: all, short",
+    )
+    assert lines(backup="c002") == ("change the backup of the controller: c002 (until now c001)",)
+    assert lines(backup=None) == ("remove the backup of the controller: c001",)
+
+
+def test_a_new_cluster_comes_with_all_that_is_not_usual() -> None:
+    slurm = SlurmSpec(partitions=(PartitionSpec(name="short"),), qos=(QosSpec(name="long", gpus=0),), backup="c001")
+    assert describe_changes(ClusterSpec(people=(changed(ANN, gpus=2),), slurm=slurm), None) == (
+        "add people: ann (10001, account: vision, gpus: 2)",
+        "add partitions: short (default)",
+        "add QOS: long (gpus: 0)",
+        "add the backup of the controller: c001",
+    )
+    assert describe_changes(ClusterSpec(), None) == ()
+    assert describe_changes(ClusterSpec(slurm=SlurmSpec(partition="all")), None) == ("add partitions: all (default)",)
 
 
 def test_five_hundred_people_are_a_line() -> None:

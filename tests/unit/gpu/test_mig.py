@@ -48,7 +48,7 @@ def mig_of(root: Path, profile: str = "mixed") -> HostMig:
 def test_a_file_of_mig_parted_is_read_as_it_is(tmp_path: Path) -> None:
     file = read_mig_file(FILE, name="config.yaml")
     assert [*file.mig_configs] == ["all-disabled", "all-1g.10gb"]
-    label, entries = choose_config(file, "all-1g.10gb", name="config.yaml")
+    label, entries = choose_config(file, "all-1g.10gb", name="config.yaml", again="")
     found = wishes(entries, mig_of(tmp_path).read(), config=label)
     assert {index: str(wish) for index, wish in found.items()} == {
         0: "MIG on, 7 x 1g.10gb",
@@ -87,13 +87,15 @@ def test_a_wrong_file_is_refused_in_three_parts(text: bytes, words: str) -> None
 
 def test_a_configuration_is_named_or_the_only_one() -> None:
     file = read_mig_file(FILE, name="config.yaml")
+    again = "gpuprov host mig apply config.yaml"
     with pytest.raises(UsageError, match="2 configurations"):
-        choose_config(file, "", name="config.yaml")
-    with pytest.raises(UsageError, match=r"did you mean|all-disabled"):
-        choose_config(file, "all-disable", name="config.yaml")
+        choose_config(file, "", name="config.yaml", again=again)
+    with pytest.raises(UsageError, match=r"did you mean|all-disabled") as meant:
+        choose_config(file, "all-disable", name="config.yaml", again=again)
+    assert meant.value.fix == f"{again} -c all-disabled"
     with pytest.raises(UsageError) as refused:
-        choose_config(file, "off", name="config.yaml")
-    assert refused.value.fix == f"choose one of these, such as: -c {next(iter(file.mig_configs))}"
+        choose_config(file, "off", name="config.yaml", again=again)
+    assert refused.value.fix == f"{again} -c {next(iter(file.mig_configs))}"
 
 
 def test_parts_are_cut_and_are_whole_again_after_a_reboot(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def test_an_unknown_profile_is_refused_with_the_list(tmp_path: Path, typed: str,
     with pytest.raises(UsageError) as caught:
         simulate(tmp_path, typed)
     assert said in caught.value.evidence
-    assert "--gpu-profile h100x8" in caught.value.fix
+    such = "mixed" if typed == "mixd" else "h100x8"
+    assert caught.value.fix.startswith(f"gpuprov gpus --gpu-profile {such} ")
 
 
 def _damage(record: dict[str, Any], **changes: object) -> dict[str, Any]:

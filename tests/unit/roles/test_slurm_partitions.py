@@ -10,9 +10,10 @@ import pytest
 
 from gpuprov.cluster.ordered_node import with_order
 from gpuprov.roles.registry import check_spec, load_draft, role_of
-from gpuprov.roles.slurm.partitions import describe_partitions, partitions_of, partitions_with
+from gpuprov.roles.slurm.partitions import describe_partitions, partitions_with
 from gpuprov.shapes.base import changed
 from gpuprov.shapes.cluster_spec import ClusterSpec, NodesSpec, PartitionSpec, SlurmSpec
+from gpuprov.spec.partitions import partitions_of
 from gpuprov.spec.serialize import dump_spec, load_spec_json
 from gpuprov.spec.spec_error import SpecError, in_spec
 

@@ -380,7 +380,7 @@ def test_a_node_is_cloned_once_it_is_stopped(lab: Both) -> None:
 
 
 def test_people_come_into_the_nodes_of_all_hosts_and_go(lab: Both) -> None:
-    lab.type("person add ann --gpus 2", OPEN_NETWORK, says="add people: ann (10001)")
+    lab.type("person add ann --gpus 2", OPEN_NETWORK, says="add people: ann (10001, gpus: 2)")
     lab.type("person add ann --gpus 2", says="unchanged")
     lab.type("person list", says="ann 10001 - 2 0 /home/ann")
     for cluster in (lab.alone, lab.three):
