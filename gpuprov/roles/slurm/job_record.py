@@ -16,6 +16,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.drivers.base import File
 from gpuprov.render.templates import render
+from gpuprov.roles.slurm.backup import state_folder
 from gpuprov.roles.slurm.facts import slurm_path
 from gpuprov.roles.slurm.job_rows import read_row, refuse_too_many, use_of
 from gpuprov.roles.slurm.questions import VERIFY_JOB
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.roles.usage import Use
+    from gpuprov.shapes.cluster_spec import ClusterSpec
 
 _ASK_S: Final = 60.0
 _THERE: Final = "record"
@@ -39,9 +41,11 @@ echo {_THERE}
 _VERIFY: Final = "verify"
 
 
-def record_program() -> File:
+def record_program(spec: ClusterSpec) -> File:
     """What slurmctld runs when a job has ended."""
-    values = {"folder": slurm_path("folder"), "account": ACCOUNT, "jobs": JOBS, "verify": VERIFY_JOB}
+    kept = state_folder(spec)
+    state = kept.mount.target if kept else slurm_path("state")
+    values = {"state": state, "account": ACCOUNT, "jobs": JOBS, "verify": VERIFY_JOB}
     text = render(get_asset("templates"), "slurm/job-ended.sh.j2", **values)
     return File(path=slurm_path("job_ended"), content=text.encode(), mode=0o755)
 
@@ -75,7 +79,7 @@ def ask_record(
         raise _unread(controller, result.stderr.strip() or f"exit status {result.exit_code}")
     refuse_too_many(result.stdout, controller, (f"{since:%Y-%m-%d}", f"{until:%Y-%m-%d}"))
     try:
-        return Uses(uses=parse_record(result.stdout, window, accounts))
+        return parse_record(result.stdout, window, accounts)
     except ValueError as error:
         raise _unread(controller, str(error)) from error
 
@@ -88,25 +92,31 @@ def _unread(controller: str, evidence: str) -> EngineError:
     )
 
 
-def parse_record(text: str, window: tuple[int, int], accounts: Mapping[str, str]) -> tuple[Use, ...]:
-    """Read its lines, for a window in seconds; raises ValueError for one that it does not have.
+def parse_record(text: str, window: tuple[int, int], accounts: Mapping[str, str]) -> Uses:
+    """Read its lines, for a window in seconds; raises ValueError where it is no record.
 
-    Jobs that run come first: one that ends meanwhile is there twice, and counts as it has ended.
+    Jobs that run come first: one that ends meanwhile is there twice, and counts as it has ended. A disk that was full
+    leaves part of a line.
     """
-    tries: dict[tuple[str, int], Use] = {}
     head, *lines = text.splitlines()
     if head != _THERE:
         raise ValueError(head)
+    tries: dict[tuple[str, int], Use] = {}
+    damaged = 0
     for line in lines:
         told, _, known_by = line.rpartition("|")
-        if known_by and known_by != _VERIFY and not known_by.isdecimal():
-            raise ValueError(line)
-        row = read_row(told)
+        try:
+            row = read_row(told)
+            use = use_of(row, by_verify=known_by == _VERIFY)
+        except ValueError:
+            damaged += 1
+            continue
         started = row.end - row.seconds
         tries[row.raw, started] = replace(
-            use_of(row, by_verify=known_by == _VERIFY),
+            use,
             account=accounts.get(row.person, ""),
             seconds=overlap_s(started, row.end, window),
-            submission=known_by if known_by != _VERIFY else "",
+            submission=known_by if known_by.isdecimal() else "",
         )
-    return tuple(tries.values())
+    notes = (f"{damaged} lines of Slurm's record are damaged, and left out",) if damaged else ()
+    return Uses(uses=tuple(tries.values()), notes=notes)

@@ -207,7 +207,7 @@ class SlurmRole(ControlledRole):
         own = (
             File(path=slurm_path("controller_mark"), content=b""),
             *handover_files(crew.spec),
-            *(() if records else (job_record.record_program(),)),
+            *(() if records else (job_record.record_program(crew.spec),)),
             *((rest.token_key_file(key),) if key and serves else ()),
         )
 

@@ -252,7 +252,7 @@ def test_without_accounting_slurm_s_record_counts_all_and_those_of_submit_once(
         "ann": (36, 1),
     }
     assert (told["accounting"], told["notes"]) == (False, [])
-    typed.world.slurm.said["job-ended"] = "record\n\x1b[31mhello"
+    typed.world.slurm.said["job-ended"] = "\x1b[31mhello"
     _, err = usage(typed.world, capsys, code=4)
     assert "Slurm's record of jobs cannot be read" in err
     assert "\x1b[31mhello" not in err

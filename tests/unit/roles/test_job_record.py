@@ -13,6 +13,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.slurm.job_record import ask_record, parse_record, record_program
 from gpuprov.roles.slurm.questions import VERIFY_JOB
+from gpuprov.shapes.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +54,8 @@ class Node:
             self._write(root / "bin" / name, f"#!/bin/sh\n{text}\n")
         for name in ("running", "folders", "verifying"):
             (root / name).touch()
-        (root / "slurm.conf").write_text(f"StateSaveLocation={root}/state\n")
-        self._write(root / "job-ended", record_program().content.decode().replace("/etc/slurm", str(root)))
+        text = record_program(ClusterSpec(name="lab")).content.decode()
+        self._write(root / "job-ended", text.replace("/var/lib/slurm/slurmctld", f"{root}/state"))
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text)
@@ -68,7 +69,7 @@ class Node:
     def end(self, **more: str) -> str:
         """Let a job end; what was written of it."""
         env = {**JOB, **more, "PATH": f"{self.root}/bin:/usr/bin:/bin", "ROOT": str(self.root)}
-        subprocess.run([str(self.root / "job-ended")], env=env, check=True, timeout=60)
+        subprocess.run([str(self.root / "job-ended")], env=env, check=False, timeout=60)
         files = sorted((self.root / "state/ended").glob("*"))
         return files[-1].read_text().splitlines()[-1] if files else ""
 
@@ -187,22 +188,22 @@ def test_a_window_cuts(node: Node) -> None:
 
 
 @pytest.mark.slow
-def test_months_of_more_than_a_year_ago_go_as_a_new_one_begins(node: Node) -> None:
+def test_files_of_more_than_13_months_ago_go_as_a_new_one_begins(node: Node) -> None:
     node.has("7", "gpu:h100:1")
     node.end()
     (month,) = (node.root / "state/ended").glob("*")
-    for name, days in (("2020-01", 400), ("2020-02", 390)):
+    for name, days in (("600", 400), ("601", 390)):
         (month.parent / name).touch()
         os.utime(month.parent / name, (datetime.now(timezone.utc).timestamp() - days * 86400,) * 2)
     node.end()
-    assert (month.parent / "2020-01").exists()
+    assert (month.parent / "600").exists()
     month.unlink()
     node.end()
-    assert sorted(path.name for path in month.parent.iterdir()) == ["2020-02", month.name]
+    assert sorted(path.name for path in month.parent.iterdir()) == ["601", month.name]
 
 
 @pytest.mark.slow
-def test_a_month_s_file_has_an_end(node: Node) -> None:
+def test_a_file_has_an_end(node: Node) -> None:
     node.has("7", "gpu:h100:1")
     node.end()
     (month,) = (node.root / "state/ended").glob("*")
@@ -226,15 +227,25 @@ def test_a_controller_without_it_says_nothing_and_one_that_fails_is_an_error(nod
 @pytest.mark.parametrize(
     "line",
     [
-        "7|7|ann||COMPLETED|1|2|1|gres/gpu=1|c000|../x",
-        "7|7|ann||COMPLETED|1|2|1|gres/gpu=1|c000",
         "7|7|a\x1bn||COMPLETED|1|2|1|gres/gpu=1|c000|",
         "7|7|ann||COMPLETED|1|2|1|gres/gpu=1|c[000|",
+        "7|7|ann||COMPLETED|1|2|1|gres/8|8|ann||COMPLETED|1|2|1|gres/gpu=1|c000|",
         "",
     ],
 )
-def test_a_line_that_is_none_is_not_believed(line: str) -> None:
+def test_a_line_that_is_none_is_left_out_and_counted(line: str) -> None:
+    found = parse_record(f"record\n{line}\n9|9|ann||COMPLETED|1|2|1|gres/gpu=1|c000|../x\n", (0, 10), {})
+    assert [(use.job, use.submission) for use in found.uses] == [("9", "")]
+    assert found.notes == ("1 lines of Slurm's record are damaged, and left out",)
     with pytest.raises(ValueError):  # noqa: PT011 - its words are those of the node
-        parse_record(f"record\n{line}\n", (0, 10), {})
-    with pytest.raises(ValueError):  # noqa: PT011
         parse_record(f"{line}\n", (0, 10), {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["gpu:x|9|:1", "gpu:*:3", "gpu:" + "h" * 3000 + ":1", "gpu:h100:many", "gpu::"])
+def test_what_reads_like_gpus_and_is_none_breaks_no_line(node: Node, value: str) -> None:
+    node.has("7", "gpu:h100:2", name=f"a\n   JOB_GRES={value}")
+    node.end()
+    uses = node.ask()
+    assert uses is not None
+    assert [(use.gpus, uses.notes) for use in uses.uses] == [({"h100": 2}, ())]
