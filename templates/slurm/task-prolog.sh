@@ -9,12 +9,12 @@ if [ -r /etc/gpuprov/environment ]; then
         eval "[ -n \"\${${line%%=*}+set}\" ]" || printf 'export %s\n' "$line"
     done </etc/gpuprov/environment
 fi
-# Slurm numbers what a node holds, and CUDA knows parts of GPUs by their UUIDs alone.
+# Slurm numbers GPUs type by type, and CUDA otherwise; parts of GPUs CUDA knows by their UUIDs alone.
 units=/etc/slurm/gpu-units
 case ${CUDA_VISIBLE_DEVICES-} in
 "" | *[!0-9,]*) ;;
 *)
-    [ ! -r "$units" ] || printf 'export CUDA_VISIBLE_DEVICES=%s\n' "$(
+    [ ! -s "$units" ] || printf 'export CUDA_VISIBLE_DEVICES=%s\n' "$(
         echo "$CUDA_VISIBLE_DEVICES" | tr , '\n' | while read -r number; do sed -n "s/^$number //p" "$units"; done |
             paste -s -d ,
     )"

@@ -17,8 +17,14 @@ daemon=$PPID
         for job in $(without_gpu); do scontrol requeue "$job" && requeued="$requeued $job"; done
     done
     for job in $requeued; do scontrol update jobid="$job" starttime=now; done  # not two minutes later
-    while kill -0 "$daemon" && [ -n "$(without_gpu)" ]; do sleep 30; done  # srun's cannot go back
+    # srun's cannot go back. While one runs, a GPU counts as taken however often they are counted.
+    until=$(($(date +%s) + 86400))
+    while [ -n "$(without_gpu)" ]; do
+        [ "$(date +%s)" -lt "$until" ] || exit
+        kill -0 "$daemon" || exit
+        sleep 30
+    done
     kill -0 "$daemon" || exit
-    scontrol create partitionname=gpuprov-passing hidden=yes state=down
-    scontrol delete partitionname=gpuprov-passing
+    scontrol create partitionname="{{ passing }}" hidden=yes state=down
+    scontrol delete partitionname="{{ passing }}"
 } >/dev/null 2>&1 </dev/null &

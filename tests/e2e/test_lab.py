@@ -199,6 +199,29 @@ def test_what_somebody_changed_is_repaired_and_the_kernels_are_proved_again(lab:
     assert lab.play(lab.inventory(lab.of("bare0", "bare1")))["changes"] == []
 
 
+THREE = {  # as gpu_facts tells them where a host has them; any character devices will do
+    "slurm_devices": ["/dev/null", "/dev/zero", "/dev/full"],
+    "slurm_gpu_types": ["a100", "h100", "a100"],
+    "slurm_gpu_uuids": ["GPU-first", "GPU-other", "GPU-last"],
+}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("first")
+def test_jobs_of_a_host_with_several_models_are_told_uuids(lab: Lab) -> None:
+    inventory = lab.inventory(lab.of("bare0", "bare1"))
+
+    def visible(gres: str) -> str:
+        srun = ("srun", "--nodelist=bare1", f"--gres={gres}", "printenv", "CUDA_VISIBLE_DEVICES")
+        return lab.gpuprov.in_node("bare0", *srun).strip()
+
+    lab.play(inventory, "--tags", "slurm", "-e", json.dumps(THREE))
+    assert visible("gpu:h100:1") == "GPU-other"
+    assert visible("gpu:a100:2") == "GPU-first,GPU-last"
+    lab.play(inventory, "--tags", "slurm")
+    assert visible("gpu:1") == "0"
+
+
 # A host is lost once it has munge's key: nobody answers at the port that its next task goes to.
 LOST = json.dumps({"ansible_port": "{{ 1 if slurm_key_brought is defined else 22 }}"})
 UNIT = "/etc/systemd/system/srv-shared.mount"

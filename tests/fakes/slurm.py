@@ -172,7 +172,7 @@ class SlurmInNodes:
         for name in self._configured(command.node.name):
             drain = self.drains.get(name) or self.reasons.get(name) or Drain(reason="none", user="Unknown")
             lines.append(FORMAT.replace("%N", name).replace("%T", self._state(command, name)))
-            lines[-1] = lines[-1].replace("%u", drain.user).replace("%E", drain.reason)
+            lines[-1] = lines[-1].replace("%v", "22.05.8").replace("%u", drain.user).replace("%E", drain.reason)
         return said("\n".join(lines))
 
     def _is_away(self, name: str) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DAEMONS = ("slurmctld", "slurmd")
 UNKNOWN = "unknown to Slurm"
+UNREGISTERED = "not registered with Slurm"
 _SHOWN = 200
 _MOST_LOGS = 3
 _MOST_ERRORS = 3
@@ -57,7 +58,7 @@ def node_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
 def wait_ready(
     driver: Driver, controller: str, names: Sequence[str], reporter: Reporter
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Wait until Slurm takes jobs on every node that nobody drained.
+    """Wait until every node that nobody drained has registered with Slurm, and takes jobs.
 
     Returns:
         Each node's last state, and the nodes that a killed run had drained.
@@ -79,7 +80,7 @@ def wait_ready(
                 words = node_words(driver, controller)
         left.clear()
         left.update({name: words[name] for name in names if name in words and words[name].kept})
-        states = {name: words[name].state if name in words else UNKNOWN for name in names}
+        states = {name: _state(words.get(name)) for name in names}
         for name, state in states.items():
             reporter.node(name, state)
         return states
@@ -108,6 +109,13 @@ def wait_ready(
             f"to resume it: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
         )
     return states, tuple(released)
+
+
+def _state(word: NodeWord | None) -> str:
+    """Slurm's, but of a node that it takes for ready too early."""
+    if word is None:
+        return UNKNOWN
+    return word.state if word.registered or word.state not in ready_states() else UNREGISTERED
 
 
 def _errors_of(daemons: Iterable[tuple[str, str]], driver: Driver) -> list[str]:

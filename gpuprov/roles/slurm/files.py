@@ -102,10 +102,11 @@ def handover_files(spec: ClusterSpec) -> tuple[File, ...]:
     if state_folder(spec) is None:
         return ()
     templates = get_asset("templates")
-    return tuple(
-        File(path=path, content=render(templates, f"slurm/{PurePosixPath(path).name}.sh").encode(), mode=0o755)
-        for path in _handover_paths().values()
-    )
+
+    def text(path: str) -> bytes:
+        return render(templates, f"slurm/{PurePosixPath(path).name}.sh", passing=slurm_facts()["passing"]).encode()
+
+    return tuple(File(path=path, content=text(path), mode=0o755) for path in _handover_paths().values())
 
 
 def _handover_paths() -> dict[str, str]:

@@ -3,9 +3,6 @@
 slurmdbd goes with that node. A slurmctld starts without it by what another one has written to the folder of its state:
 of people, limits and QOS every 300 s, when it ends, and when a partition is deleted. It does when it reads its
 configuration again, too, but so does every slurmd then, which accepts nothing for seconds: a job can fail to start.
-
-A slurmd that has asked a waiting backup asks again after SlurmctldTimeout / 2. slurmctld takes its node as ready
-before, as it answers; until it has registered, a job gets no GPU there, and srun no output.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.excerpt import LINE, excerpt
-from gpuprov.roles.slurm.facts import slurm_path
+from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
 from gpuprov.spec.shared_folder import ACCOUNT
 
 if TYPE_CHECKING:
@@ -28,11 +25,9 @@ timeout 15 scontrol takeover >/dev/null 2>&1
 for _ in $(seq 8); do timeout 4 sinfo -h >/dev/null 2>&1 && exit 0; sleep 0.5; done"""
 
 _KEEP_S: Final = 60.0
-_PASSING: Final = "gpuprov-passing"
+_PASSING: Final = slurm_facts()["passing"]
 # Every accounting of ours has the account of jobs: where that is missing, what is there is from before it
 _KEEP: Final = f"""[ -e {slurm_path("slurmdbd")} ] || exit 0
-unregistered() {{ scontrol --oneliner show nodes | grep -v ' Arch=' | grep -qE 'State=(IDLE|MIXED|ALLOCATED) '; }}
-for _ in $(seq 100); do unregistered || break; sleep 0.2; done
 kept=$(sed -n 's/^StateSaveLocation=//p' {slurm_path("folder")}/slurm.conf)/assoc_mgr_state
 of() {{ stat -c '%i %y' "$kept" 2>/dev/null; }}
 [ -z "$1" ] && grep -qaw {ACCOUNT} "$kept" 2>/dev/null && exit

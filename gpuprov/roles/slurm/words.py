@@ -11,7 +11,8 @@ from gpuprov.core.process import describe_owner, is_gone
 from gpuprov.roles.departure import Job
 from gpuprov.spec.shared_folder import SHARED
 
-FORMAT = "%N %T %u %E"
+FORMAT = "%N %T %v %u %E"
+_UNREGISTERED = "N/A"  # Slurm's word for the version of a slurmd that has told it none
 DRAINED = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
 AWAY = "gpuprov: host "  # and which one is unreachable since when: a node that is DOWN because of us
 _UNHEARD = "Not responding"  # Slurm's own word
@@ -35,7 +36,7 @@ _PLACES = tuple((name, slice(end - width, end)) for (name, width), end in zip(_C
 _INTERACTIVE = "0"
 _COMPLETING = "CG"
 # The controller's node may be hostile: what follows bounds what is shown and kept of its words.
-_NODE = re.compile(r"\s*(\S{1,63})\s+([!-~]{1,32})\s+(\S{1,64})(?!\S)(?:\s+(.{0,300}))?")
+_NODE = re.compile(r"\s*(\S{1,63})\s+([!-~]{1,32})\s+(\S{1,32})\s+(\S{1,64})(?!\S)(?:\s+(.{0,300}))?")
 _MOST_NODES = 1024
 _SUBMITTED = re.compile(rf"{SHARED}/jobs/([0-9]{{1,9}})/run\.sh [0-9]+", re.ASCII)  # what `submit` hands in
 _STEP = re.compile(r"slurmstepd: \[([0-9]{1,10})\.", re.ASCII)
@@ -49,11 +50,14 @@ class NodeWord:
         state: Slurm's word, such as `idle` or `down*`.
         user: Who has set the reason.
         reason: Why it is not in service; `none` where it is.
+        registered: Whether its slurmd has told the controller what the node has. One that answers before, which a
+            backup beside the controller can delay by 15 s, is `idle` for Slurm, and a job gets no GPU there (22.05).
     """
 
     state: str
     user: str
     reason: str
+    registered: bool = True
 
     @property
     def drained(self) -> bool:
@@ -115,8 +119,9 @@ def parse_words(text: str) -> dict[str, NodeWord]:
         if len(words) == _MOST_NODES:
             break
         if found:
-            name, state, user, reason = found.groups(default="")
-            words.setdefault(name, NodeWord(state=state, user=user, reason=reason))
+            name, state, version, user, reason = found.groups(default="")
+            word = NodeWord(state=state, user=user, reason=reason, registered=version != _UNREGISTERED)
+            words.setdefault(name, word)
     return words
 
 

@@ -54,10 +54,11 @@ def jobs(most: int, state: str = "R", *, nodes: str = "?") -> str:
 
 
 SINFO: dict[str, Callable[[], str]] = {
-    "a state without end": lambda: f"c002 {'x' * 1_000_000} root none",
-    "a user and a reason without end": lambda: f"c002 drained {'u' * 1_000_000} {'r' * 1_000_000}",
-    "escape codes": lambda: f"c002 {HOSTILE.replace(' ', '')} {HOSTILE.replace(' ', '')} {HOSTILE}\n{FORGED}",
-    "nodes without end": lambda: "\n".join(f"n{number} idle root none" for number in range(MANY)),
+    "a state without end": lambda: f"c002 {'x' * 1_000_000} 1 root none",
+    "a user and a reason without end": lambda: f"c002 drained 1 {'u' * 1_000_000} {'r' * 1_000_000}",
+    "a version without end": lambda: f"c002 idle {'9' * 1_000_000} root none",
+    "escape codes": lambda: f"c002 {HOSTILE.replace(' ', '')} 1 {HOSTILE.replace(' ', '')} {HOSTILE}\n{FORGED}",
+    "nodes without end": lambda: "\n".join(f"n{number} idle 1 root none" for number in range(MANY)),
     "spaces without end": lambda: " " * 1_000_000,
     "nothing": str,
 }

@@ -34,6 +34,7 @@ RENDERED = {
     "folders": "{{ slurm_folders | map(attribute='path') | list }}",
     "memory_mib": "{{ slurm_node.memory_mib }}",
     "look": "{{ look }}",
+    "numbers": "{{ slurm_rendered | last }}",
 }
 
 
@@ -67,14 +68,22 @@ def test_a_service_file_names_paths_of_the_facts_alone(path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_role_comes_to_the_values_of_gpuprov(tmp_path: Path) -> None:
-    say = {"name": "Say", "ansible.builtin.copy": {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said")}}
+    several = {"slurm_gpu_types": ["h100", "a100", "h100"], "slurm_gpu_uuids": ["GPU-a", "GPU-b", "GPU-c"]}
+    say = [
+        {
+            "name": "Say",
+            "ansible.builtin.copy": {"content": "{{ said | to_json }}", "dest": str(tmp_path / name)},
+            "vars": given,
+        }
+        for name, given in (("alike", {}), ("said", several))
+    ]
     play = {
         "hosts": "localhost",
         "connection": "local",
         "gather_facts": False,
         "vars_files": [str(ROLE / "defaults/main.yml"), str(ROLE / "vars/main.yml")],
         "vars": {"look": load("tasks/look.yml")[0]["ansible.builtin.shell"]["cmd"], "said": RENDERED},
-        "tasks": [load("tasks/main.yml")[0], load("tasks/cluster.yml")[0], say],
+        "tasks": [load("tasks/main.yml")[0], load("tasks/cluster.yml")[0], *say],
     }
     given = {
         "role_path": str(ROLE),
@@ -102,8 +111,10 @@ def test_the_role_comes_to_the_values_of_gpuprov(tmp_path: Path) -> None:
     files = (
         f"{folder}/gres.conf",
         f"{folder}/slurm.conf",
-        *map(slurm_path, ("controller_mark", "epilog", "task_prolog")),
+        *map(slurm_path, ("gpu_units", "controller_mark", "epilog", "task_prolog")),
     )
+    assert json.loads((tmp_path / "alike").read_text())["numbers"] == ""
+    assert said["numbers"] == "0 GPU-a\n1 GPU-c\n2 GPU-b\n"
     assert said["configuration"] == list(files)
     assert (said["applied"], said["key"]) == (slurm_path("applied_mark"), slurm_path("munge_key"))
     assert folder in said["folders"]

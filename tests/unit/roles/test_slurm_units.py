@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
+from jinja2 import Environment
+from msgspec import UNSET
 
 from gpuprov.cluster.design import design_node
 from gpuprov.cluster.files import planned_member, present_member
@@ -83,6 +86,32 @@ def test_the_numbers_of_slurm_have_their_uuids_in_the_node() -> None:
         assert slurm_path("gpu_units") in (SCRIPTS / script).read_text()
 
 
+@pytest.mark.parametrize("types", [("a100", "h100", "a100", "t4"), ("h100", "h100"), ("h100",), ()])
+def test_a_host_of_a_lab_has_the_numbers_that_a_node_has(types: tuple[str, ...]) -> None:
+    """Ansible has trim_blocks, a final line break, and zip."""
+    roles = SCRIPTS.parents[1] / "roles"
+    text = yaml.safe_load((roles / "slurm/vars/main.yml").read_text())["slurm_gpu_numbers"]
+    environment = Environment(trim_blocks=True, keep_trailing_newline=True, autoescape=False)
+    environment.filters["zip"] = zip
+    devices = [f"/dev/nvidia{number}" for number in range(len(types))]
+    units = [
+        LeasedUnit(type=type_, uuid=f"GPU-{number}", devices=(devices[number],)) for number, type_ in enumerate(types)
+    ]
+    several = len(set(types)) > 1
+    member = Member(
+        name="c000",
+        address="",
+        private_address="",
+        role="slurm",
+        devices=tuple(devices),
+        units=tuple(units) if several else UNSET,
+    )
+    given = {"slurm_gpu_types": list(types), "slurm_gpu_uuids": [unit.uuid for unit in units]}
+    said = environment.from_string(text).render(given)
+    assert said.encode() == b"".join(file.content for file in unit_files(member))
+    assert bool(said) == several
+
+
 @pytest.mark.parametrize(
     ("visible", "said"),
     [
@@ -95,7 +124,9 @@ def test_the_numbers_of_slurm_have_their_uuids_in_the_node() -> None:
 def test_a_task_is_told_its_parts_by_their_uuids(tmp_path: Path, visible: str, said: str) -> None:
     (tmp_path / "units").write_bytes(unit_files(NODE)[0].content)
     script = (SCRIPTS / "task-prolog.sh").read_text()
-    for file, lines in ((tmp_path / "units", [said] * bool(said)), (tmp_path / "none", [])):
+    (tmp_path / "empty").touch()
+    told = [said] * bool(said)
+    for file, lines in ((tmp_path / "units", told), (tmp_path / "none", []), (tmp_path / "empty", [])):
         text = script.replace(slurm_path("gpu_units"), str(file)).replace("/etc/gpuprov/environment", "/none")
         environment = {"CUDA_VISIBLE_DEVICES": visible}
         done = subprocess.run(["/bin/sh", "-c", text], env=environment, capture_output=True, check=True, text=True)

@@ -40,17 +40,21 @@ def line(
 
 
 def test_nodes_with_their_reasons() -> None:
-    words = parse_words("c000 idle Unknown none\nc001 drained* root the fan is loud\nc002 down slurm\nmore lines\n")
+    words = parse_words(
+        "c000 idle 22.05.8 Unknown none\nc001 drained* 22.05.8 root the fan is loud\nc002 down N/A slurm\nmore lines\n"
+    )
     assert words["c000"] == NodeWord(state="idle", user="Unknown", reason="none")
     assert words["c001"].reason == "the fan is loud"
     assert words["c002"].reason == ""
     assert "more" not in words
+    assert [word.registered for word in words.values()] == [True, True, False]
 
 
 def test_of_words_without_end_little_is_kept() -> None:
-    assert len(parse_words("\n".join(f"n{number} idle root none" for number in range(5000)))) == 1024
-    assert parse_words(f"c000 {'x' * 33} root none\nc001 idle {'u' * 65} none\n{'n' * 64} idle root none") == {}
-    assert len(parse_words(f"c000 drained* root {'r' * 5000}")["c000"].reason) == 300
+    assert len(parse_words("\n".join(f"n{number} idle 22.05.8 root none" for number in range(5000)))) == 1024
+    assert parse_words(f"c000 {'x' * 33} 1 root none\nc001 idle 1 {'u' * 65} none\n{'n' * 64} idle 1 root none") == {}
+    assert parse_words(f"c000 idle {'9' * 33} root none") == {}
+    assert len(parse_words(f"c000 drained* 1 root {'r' * 5000}")["c000"].reason) == 300
     assert parse_steps(f"slurmstepd: [{'7' * 11}.0]", "c001") == ()
 
 

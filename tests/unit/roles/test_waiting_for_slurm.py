@@ -61,6 +61,51 @@ def test_one_that_never_does_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> N
     assert "export GPUPROV_SILENCE_S=1200" in caught.value.fix
 
 
+class Unregistered:
+    """Two nodes that answer Slurm's controller; the second one has registered with it after some questions."""
+
+    capabilities = FakeDriver.capabilities
+
+    def __init__(self, after: float) -> None:
+        self.after, self.asked, self.state = after, 0, "idle"
+
+    def run(self, name: str, argv: list[str], **_limits: object) -> ExecResult:
+        if argv[0] == "tail":
+            log = f"[2026-01-01T12:00:00] error: Unable to register: {name}\n"
+            return ExecResult(exit_code=0, stdout=log if name == "c001" else "", stderr="")
+        self.asked += 1
+        version = "22.05.8" if self.asked > self.after else "N/A"
+        text = f"c000 idle 22.05.8 Unknown none\nc001 {self.state} {version} Unknown none\n"
+        return ExecResult(exit_code=0, stdout=text, stderr="")
+
+    def wait(self) -> dict[str, str]:
+        return daemons.wait_ready(cast("Driver", self), "c000", ["c000", "c001"], Silent())[0]
+
+
+@pytest.mark.slow
+def test_a_node_that_answers_is_ready_once_it_has_registered() -> None:
+    cluster = Unregistered(after=3)
+    assert cluster.wait() == {"c000": "idle", "c001": "idle"}
+    assert cluster.asked == 4
+
+
+def test_one_that_never_registers_ends_the_wait_with_what_its_daemon_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
+    with pytest.raises(TimedOut) as caught:
+        Unregistered(after=float("inf")).wait()
+    said = "last seen: {'c000': 'idle', 'c001': 'not registered with Slurm'}"
+    assert caught.value.evidence == f"{said}\nslurmd on c001: [2026-01-01T12:00:00] error: Unable to register: c001"
+
+
+def test_of_a_node_that_is_not_ready_slurms_own_word_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
+    cluster = Unregistered(after=float("inf"))
+    cluster.state = "down*"
+    with pytest.raises(TimedOut, match="Slurm to be ready") as caught:
+        cluster.wait()
+    assert "'c001': 'down*'" in caught.value.evidence
+
+
 UP = "Slurmctld(primary) at c000 is UP"
 WAITS = "Slurmctld(primary) at c000 is DOWN\nSlurmctld(backup) at c001 is UP"
 
