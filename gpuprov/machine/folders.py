@@ -7,6 +7,7 @@ import re
 import stat
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from errno import ENOTEMPTY
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
@@ -130,14 +131,14 @@ class LocalFolders:
                 os.fchown(folder, owner, owner)
 
     def drop(self, path: str) -> None:
-        """Remove a folder in which there is nothing; no change if it is absent.
+        """Remove a folder in which there is nothing but empty folders, such as new homes; no change if it is absent.
 
         Raises:
             HostNotReady: It has content.
         """
         if self.look(path).kind != "absent":
             with self._above(path) as (above, name):
-                os.rmdir(name, dir_fd=above)
+                _drop(above, name)
 
     def empty(self, path: str, *, owner: int) -> None:
         """Remove all that is in a folder, as the user to whom it belongs; no link is followed.
@@ -343,6 +344,16 @@ def _make(above: int, name: str, mode: int) -> None:
         return
     with ExitStack() as stack:
         os.fchmod(_opened(stack, name, os.O_RDONLY, above), mode)
+
+
+def _drop(above: int, name: str) -> None:
+    """Remove folders, the innermost first, and none where there is anything else."""
+    if any(files for _, _, files, _ in os.fwalk(name, dir_fd=above)):
+        raise OSError(ENOTEMPTY, os.strerror(ENOTEMPTY))
+    for _, inner, _, here in os.fwalk(name, topdown=False, dir_fd=above):
+        for one in inner:
+            os.rmdir(one, dir_fd=here)
+    os.rmdir(name, dir_fd=above)
 
 
 def _is_empty(handle: int) -> bool:

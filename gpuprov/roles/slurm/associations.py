@@ -30,7 +30,11 @@ _BACK_S: Final = 30.0
 _WORDS: Final = 3
 # What cannot be recorded here is not asked for: the controller's image may be older than accounting is
 _LOOK: Final = '[ -e "$1" ] || exit 0; exec sacctmgr -nP show assoc cluster="$2" format=account,user,grptres'
-_CHANGE: Final = "while IFS= read -r words; do sacctmgr -iQ $words </dev/null || exit; done"
+# An account that somebody leaves stays while they have jobs there: that keeps nobody else from leaving
+CHANGE: Final = """while IFS= read -r words; do
+  sacctmgr -iQ $words </dev/null || case $words in delete*) left=1 ;; *) exit 1 ;; esac
+done
+exit ${left-0}"""
 _GPUS: Final = "gres/gpu"
 _NO_LIMIT: Final = "-1"
 _SHOW_NUMBERS: Final = ("show", "assoc_mgr", "flags=users")
@@ -60,9 +64,13 @@ def parse_associations(text: str) -> dict[tuple[str, str], str]:
 
 
 def plan_associations(cluster: str, people: Sequence[PersonSpec], seen: Associations) -> tuple[str, ...]:
-    """What `sacctmgr` is to be told, a line for each difference; of who is no person nothing is changed."""
+    """What `sacctmgr` is to be told, a line for each difference; of who is no person nothing is changed.
+
+    Accounts that people leave come last, and have the new limit before: Slurm refuses while jobs of theirs are there.
+    """
     lacking = sorted({_account_of(person) for person in people} - {account for account, _ in seen})
     lines = [f"add account {name} cluster={cluster} description={name} organization={name}" for name in lacking]
+    leaving = list[str]()
     for person in people:
         account, name = _account_of(person), person.name
         where = f"where name={name} cluster={cluster}"
@@ -71,11 +79,14 @@ def plan_associations(cluster: str, people: Sequence[PersonSpec], seen: Associat
         others = sorted(other for other, user in seen if user == name and other != account)
         if others:
             lines.append(f"modify user {where} set defaultaccount={account}")
-        lines += [f"delete user {where} account={other}" for other in others]
         gpus = _NO_LIMIT if person.gpus is None else str(person.gpus)
-        if seen.get((account, name), _NO_LIMIT) != gpus:
-            lines.append(f"modify user {where} account={account} set GrpTRES={_GPUS}={gpus}")
-    return tuple(lines)
+        lines += [
+            f"modify user {where} account={one} set GrpTRES={_GPUS}={gpus}"
+            for one in (account, *others)
+            if seen.get((one, name), _NO_LIMIT) != gpus
+        ]
+        leaving += [f"delete user {where} account={other}" for other in others]
+    return (*lines, *leaving)
 
 
 def ensure_associations(driver: Driver, controller: str, cluster: str, people: Sequence[PersonSpec]) -> tuple[str, ...]:
@@ -100,9 +111,9 @@ def ensure_associations(driver: Driver, controller: str, cluster: str, people: S
     if lines:
         stdin = "".join(f"{line}\n" for line in lines).encode()
         limit_s = _LOOK_S + len(lines) * _EACH_S
-        done = driver.run(controller, ["sh", "-c", _CHANGE], stdin=stdin, timeout_s=limit_s)
+        done = driver.run(controller, ["sh", "-c", CHANGE], stdin=stdin, timeout_s=limit_s)
         if done.exit_code:
-            raise _refused(controller, done.stderr or done.stdout)
+            raise _refused(controller, f"{done.stderr}\n{done.stdout}")
     return lines
 
 
@@ -160,7 +171,7 @@ def _refused(controller: str, said: str) -> EngineError:
     jobs = _ACTIVE_JOB.findall(said)
     if jobs:
         return EngineError(
-            "Slurm's accounting lets nobody change their account while they have jobs",
+            "Slurm's accounting keeps people in an account that they leave until their jobs there have ended",
             evidence=few([f"{job} of {user}" for job, user in jobs], _NAMED),
             fix=f"wait until these have ended: gpuprov exec {controller} -- squeue",
         )

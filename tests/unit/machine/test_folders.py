@@ -110,6 +110,22 @@ def test_a_folder_with_content_is_not_dropped(folders: LocalFolders, tmp_path: P
     assert folders.look(PLACE).kind == "absent"
 
 
+def test_empty_homes_are_dropped_with_the_folder_and_no_file_ever(folders: LocalFolders, tmp_path: Path) -> None:
+    folder, stranger = tmp_path / PLACE[1:], tmp_path / "elsewhere"
+    (stranger / "empty").mkdir(parents=True)
+    (folder / "home/ann").mkdir(parents=True)
+    (folder / "accounts/vision").mkdir(parents=True)
+    for name, make in {"file": Path.touch, "link": lambda path: path.symlink_to(stranger)}.items():
+        make(folder / "home/ann" / name)
+        with pytest.raises(HostNotReady, match=f"{PLACE} cannot be removed"):
+            folders.drop(PLACE)
+        assert (folder / "accounts/vision").is_dir(), "nothing is removed where something stays"
+        (folder / "home/ann" / name).unlink()
+    folders.drop(PLACE)
+    assert folders.look(PLACE).kind == "absent"
+    assert (stranger / "empty").is_dir()
+
+
 def test_a_folder_is_removed_with_its_links_and_without_what_they_lead_to(
     folders: LocalFolders, tmp_path: Path
 ) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
 from gpuprov.roles.slurm.associations import (
+    CHANGE,
     ensure_associations,
     parse_associations,
     plan_associations,
@@ -15,6 +19,9 @@ from gpuprov.roles.slurm.associations import (
 from gpuprov.shapes.base import changed
 from gpuprov.spec.people import limits_people
 from tests.unit.spec.test_people import ANN, BOB, DORA
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BEGINNING = "root||\nroot|root|\nwork||\nwork|work|\n"
 ADDED = (
@@ -45,11 +52,52 @@ def test_a_limit_changes_and_goes() -> None:
 
 def test_somebody_moves_to_another_account() -> None:
     lines = plan_associations("lab", (changed(ANN, account="audio"), BOB), parse_associations(AFTER))
-    assert lines[1:4] == (
+    assert lines[1:] == (
         "add user ann cluster=lab account=audio",
         "modify user where name=ann cluster=lab set defaultaccount=audio",
+        "modify user where name=ann cluster=lab account=audio set GrpTRES=gres/gpu=2",
         "delete user where name=ann cluster=lab account=vision",
     )
+
+
+def test_whoever_leaves_an_account_has_the_new_limit_there_at_once() -> None:
+    """Slurm removes no account in which jobs are, and these would keep to the old limit."""
+    free = changed(ANN, account=None, gpus=None)
+    *first, limit, gone = plan_associations("lab", (free, changed(BOB, account="vision")), parse_associations(AFTER))
+    assert "modify user where name=ann cluster=lab account=vision set GrpTRES=gres/gpu=-1" in first
+    assert (limit, gone) == (
+        "delete user where name=ann cluster=lab account=vision",
+        "delete user where name=bob cluster=lab account=people",
+    )
+    stays = "people||\npeople|ann|\nvision||\nvision|ann|\n"
+    assert plan_associations("lab", (free,), parse_associations(stays)) == (
+        "modify user where name=ann cluster=lab set defaultaccount=people",
+        "delete user where name=ann cluster=lab account=vision",
+    )
+
+
+def test_an_account_that_cannot_be_left_yet_keeps_nothing_else_from_being_done(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    sacctmgr = tmp_path / "sacctmgr"
+    sacctmgr.touch(mode=0o755)
+    lines = ["add user ann", "delete user where name=ann", "delete user where name=bob"]
+
+    def change(refused: str) -> tuple[int, list[str]]:
+        log.write_text("")
+        sacctmgr.write_text(f'#!/bin/sh\necho "$*" >> {log}\ncase "$*" in *{refused}*) exit 1;; esac\n')
+        stdin = "".join(f"{line}\n" for line in lines)
+        done = subprocess.run(
+            ["/bin/sh", "-c", CHANGE],
+            input=stdin,
+            text=True,
+            check=False,
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        )
+        return done.returncode, [line.removeprefix("-iQ ") for line in log.read_text().splitlines()]
+
+    assert change("nothing") == (0, lines)
+    assert change("name=ann") == (1, lines)
+    assert change("add") == (1, lines[:1])
 
 
 def test_somebody_of_a_directory_is_known_like_others() -> None:
@@ -118,7 +166,7 @@ ACTIVE = """\
 
 
 def test_whoever_has_jobs_keeps_their_account_until_these_have_ended() -> None:
-    with pytest.raises(EngineError, match="lets nobody change their account while they have jobs") as refused:
+    with pytest.raises(EngineError, match="keeps people in an account that they leave until their jobs") as refused:
         ask(Node(said(BEGINNING), said(ACTIVE, exit_code=1)))
     assert refused.value.evidence == "1 of ann, 12 of bob"
     assert refused.value.fix == "wait until these have ended: gpuprov exec c000 -- squeue"
