@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,8 +27,10 @@ from gpuprov.cluster.plan import beyond_record
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.state import observe_cluster, observe_engine
 from gpuprov.cluster.whole import recorded_whole
+from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.names import name_cluster
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.lifecycle.changing import changing, read_cluster, read_steadily
 from gpuprov.lifecycle.cluster_plan import PlanOrder, plan_up
@@ -45,7 +48,7 @@ from gpuprov.roles.registry import ROLES, check_spec, role_of, settle
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpuprov.cluster.shrinking import Shrinking
     from gpuprov.cluster.state import ClusterState, EngineState
@@ -174,7 +177,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             reporter.note(line)
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
         plan.folders.ensure(host, rollback)
-        changed, words = _carry_out(run, plan, _with_secret(order, reading), order, host)
+        with _telling_of_unrecorded(plan, reporter):
+            changed, words = _carry_out(run, plan, _with_secret(order, reading), order, host)
     seen = reading.state
     report = None
     if order.verify and beyond_record(changed):
@@ -300,6 +304,19 @@ def _carry_out(
     if changed:
         renew_orders(driver, (node for node in state.nodes if node.name not in todo.remove))
     return changed, renewal.words
+
+
+@contextmanager
+def _telling_of_unrecorded(plan: UpPlan, reporter: Reporter) -> Iterator[None]:
+    """Where the block breaks off, nodes that stay may have what is recorded at its end: say how to go on."""
+    try:
+        yield
+    except BaseException:
+        if plan.observed.state.nodes and plan.todo.recorded:
+            undo = name_cluster("gpuprov cluster up", plan.spec.name)
+            lines = excerpt("; ".join(plan.todo.recorded), LINE)
+            reporter.warn(f"nodes may have what is not recorded: {lines}; to finish, {AGAIN}; to undo it: {undo}")
+        raise
 
 
 def _connect(run: NodeRun, plan: UpPlan, host: Host) -> tuple[str, ...]:

@@ -346,6 +346,7 @@ CASES = (
 REASONS = {
     "lifecycle/mig.py": "MIG of this machine: tests/unit/lifecycle/test_mig.py",
     "gpu/mig.py": "MIG of this machine: tests/unit/gpu/test_mig.py",
+    "lifecycle/cluster_up.py: gpuprov cluster up": "of a run that breaks off: tests/unit/cli/test_person.py",
     "gpu/mig_config.py": "a file of mig-parted: tests/unit/gpu/test_mig.py",
     "cli/mig.py": "a file of mig-parted: tests/unit/lifecycle/test_mig.py",
     "machine/cdi_file.py": "a file in /etc/cdi: tests/unit/machine/test_cdi_file.py",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cli.main import main
+from gpuprov.cli.main import EXIT_INTERRUPTED, main
 from gpuprov.cluster.people_files import APPLIED, SETTLE
 from gpuprov.drivers.base import LABEL_PEOPLE, ExecResult
 from tests.fakes.slurm import FakeJob
@@ -41,6 +41,25 @@ def refused(argv: tuple[str, ...], typed: Typed, capsys: pytest.CaptureFixture[s
     assert "evidence: " in said
     assert "fix: " in said
     return said
+
+
+@pytest.mark.parametrize("then", ["cluster up --no-verify", "person add ann"])
+def test_who_breaks_off_is_told_what_nodes_may_have_and_what_finishes_or_undoes_it(
+    typed: Typed, capsys: pytest.CaptureFixture[str], then: str
+) -> None:
+    typed.world.begin_with(1)
+    typed.world.engine.faults.raise_at(KeyboardInterrupt(), "set_network_labels")
+    assert main(["person", "add", "ann"], host=typed.world.host) == EXIT_INTERRUPTED
+    assert "ann" in typed.world.file("c000", PASSWD)
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "nodes may have" in line]
+    assert said.endswith(
+        "not recorded: add people: ann (10001); to finish, run the same command again; to undo it: gpuprov cluster up"
+    )
+    typed.world.engine.faults.clear()
+    typed(tuple(then.split()), capsys)
+    assert ("ann" in typed.world.file("c000", PASSWD)) is ("10001" in typed(("person", "list"), capsys))
+    assert ("ann" in typed.world.file("c000", PASSWD)) is (then == "person add ann")
+    assert typed(tuple(then.split()), capsys).startswith("unchanged")
 
 
 def test_somebody_comes_into_all_nodes_and_goes_again(

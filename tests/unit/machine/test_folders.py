@@ -115,12 +115,14 @@ def test_empty_homes_are_dropped_with_the_folder_and_no_file_ever(folders: Local
     (stranger / "empty").mkdir(parents=True)
     (folder / "home/ann").mkdir(parents=True)
     (folder / "accounts/vision").mkdir(parents=True)
-    for name, make in {"file": Path.touch, "link": lambda path: path.symlink_to(stranger)}.items():
-        make(folder / "home/ann" / name)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(stranger)
+    for left in (tmp_path / "file", tmp_path / "link"):
+        there = left.rename(folder / "home/ann/left")
         with pytest.raises(HostNotReady, match=f"{PLACE} cannot be removed"):
             folders.drop(PLACE)
         assert (folder / "accounts/vision").is_dir(), "nothing is removed where something stays"
-        (folder / "home/ann" / name).unlink()
+        there.unlink()
     folders.drop(PLACE)
     assert folders.look(PLACE).kind == "absent"
     assert (stranger / "empty").is_dir()
