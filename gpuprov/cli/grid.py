@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -12,13 +12,16 @@ from gpuprov.cli.options import (
     as_option,
     folder_argument,
     get_folder,
+    gpus_option,
     memory_option,
+    parse_gpus,
     parse_time_limit,
     retries_option,
     time_option,
 )
 from gpuprov.cli.tables import render_table, short_uuid
 from gpuprov.core.errors import UsageError
+from gpuprov.roles.work.wait_reasons import explain_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.grids import GridListed, GridRun, GridStatus, GridSubmitted
     from gpuprov.spec.grid_order import GridOrder
 
+Value = TypeVar("Value")
 _STATUS: Final = ("STATE", "RUN", "VALUES", "JOB", "NODE", "GPU", "SECONDS", "REASON")
 _IN_CLUSTERS: Final = {
     "time_limit": "--time",
@@ -53,7 +57,7 @@ _MOST_HERE: Final = 1000
     time_option,
     retries_option,
     memory_option,
-    click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run."),
+    gpus_option,
     as_option,
     cluster_option,
     engine_option,
@@ -64,6 +68,8 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
     A run is missing unless it is done, waits or runs. All faults of the project are reported before anything is copied.
     Jobs run on a frozen copy of the project.
     """
+    from msgspec import UNSET
+
     from gpuprov.shapes.job_order import JobOrder
     from gpuprov.stories.grids import run_grid
 
@@ -72,11 +78,13 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
     if given["local"]:
         at_most = _at_most_here(given["at_most"], faults)
         return _run_here(session, project, _order(given, faults), at_most=at_most)
+    gpu_type, gpus = _typed(faults, "gpus", lambda: parse_gpus(given["gpus"])) or (UNSET, None)
     jobs = JobOrder(
         at_most=given["at_most"],
         time_limit_s=_typed(faults, "time_limit_s", lambda: parse_time_limit(given["time_limit"])),
         memory_bytes=_typed(faults, "memory_bytes", lambda: _bytes(given["memory"])),
-        gpus=given["gpus"],
+        gpus=1 if gpus is None else gpus,
+        gpu_type=gpu_type,
         retries=given["retries"],
     )
     order = _order(given, faults)
@@ -96,7 +104,7 @@ def run(session: Session, /, **given: Any) -> Result | int:  # noqa: ANN401 - wh
     return Result(document=submitted, text=submitted.id or "")
 
 
-def _typed(faults: list[Fault], where: str, read: Callable[[], int | None]) -> int | None:
+def _typed(faults: list[Fault], where: str, read: Callable[[], Value]) -> Value | None:
     """What an option says; where that is wrong, it is told with all else that is."""
     from gpuprov.shapes.faults import Fault
 
@@ -180,11 +188,16 @@ def render_status(found: GridStatus, *, screen: Screen) -> str:
     from gpuprov.shapes.base import write
 
     rows = [
-        (run.state, run.name, run.values, run.job, run.node, _gpus(run), run.seconds, run.reason) for run in found.runs
+        (run.state, run.name, run.values, run.job, run.node, _gpus(run), run.seconds, _reason(run))
+        for run in found.runs
     ]
     spare = ("GPU", "SECONDS", "RUN", "NODE")
     table = [render_table(_STATUS, rows, screen=screen, spare=spare)] if rows else []
     return "\n".join([*table, ", ".join(f"{state}: {count}" for state, count in write(found.counts).items())])
+
+
+def _reason(run: GridRun) -> str | None:
+    return explain_wait(run.reason) if run.reason and run.state == "waiting" else run.reason
 
 
 def _gpus(run: GridRun) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ from gpuprov.cli.options import (
 from gpuprov.shapes.choices import JOB_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.roles.work.job_choice import JobChoice
@@ -121,17 +122,18 @@ def logs(session: Session, job: str, tail: int | None, person: str, *, follow: b
             session.show_part(lines.take(piece.text))
 
     clock, note = SystemClock(), session.reporter.note
-    read_job_log(
-        session.controller,
-        session.cluster,
-        job,
-        follow=follow,
-        tail=tail,
-        take=take,
-        note=note,
-        clock=clock,
-        person=person,
-    )
+    with leaving(session, [job], person) if follow else nullcontext():
+        read_job_log(
+            session.controller,
+            session.cluster,
+            job,
+            follow=follow,
+            tail=tail,
+            take=take,
+            note=note,
+            clock=clock,
+            person=person,
+        )
     if not pieces:
         return None
     text = "".join(piece.text for piece in pieces)
@@ -214,7 +216,20 @@ def remove(session: Session, ids: tuple[str, ...], person: str, *, yes: bool) ->
 @command(jobs_argument(), as_option, cluster_option, engine_option)
 def wait(session: Session, ids: tuple[str, ...], person: str) -> Result:
     """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends only the wait."""
-    return ended(session, ids, person)
+    with leaving(session, ids, person):
+        return ended(session, ids, person)
+
+
+@contextmanager
+def leaving(session: Session, ids: Sequence[str], person: str) -> Iterator[None]:
+    """Say at Ctrl-C what becomes of jobs that the block waited for."""
+    from gpuprov.stories.jobs import describe_left
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        session.reporter.warn(describe_left(session.controller, session.cluster, ids, person=person))
+        raise
 
 
 def ended(session: Session, ids: Sequence[str], person: str = "") -> Result:

@@ -11,6 +11,7 @@ from gpuprov.cli.tables import PIPE, render_table, short_uuid
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import fold
 from gpuprov.core.units import MIB, render_duration
+from gpuprov.roles.work.wait_reasons import explain_wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,21 @@ def render_summary(listed: Jobs, gpus: Mapping[str, str], now: datetime, *, scre
     lines = [render_table(_SUMMARY, rows, screen=screen, spare=_SPARE), *_simulated_line(listed.jobs)]
     if listed.older:
         lines.append(f"{listed.older} older submissions are left out")
-    return "\n".join(lines)
+    return "\n".join([*lines, *name_waits(listed.jobs)])
+
+
+def name_waits(jobs: Sequence[Job]) -> list[str]:
+    """Why jobs wait, a line for each reason; of many, the first."""
+    found: dict[str, dict[str, None]] = {}
+    for job in jobs:
+        if job.state == "waiting" and job.reason:
+            found.setdefault(job.reason, {})[job.submission] = None
+    lines = []
+    for reason, names in list(found.items())[:_MOST_REASONS]:
+        more = f" and {len(names) - _MOST_REASONS} more" if len(names) > _MOST_REASONS else ""
+        verb = "waits" if len(names) == 1 else "wait"
+        lines.append(f"{', '.join(list(names)[:_MOST_REASONS])}{more} {verb}: {explain_wait(reason)}")
+    return lines
 
 
 def by_submission(jobs: Sequence[Job]) -> dict[str, list[Job]]:
@@ -141,7 +156,7 @@ def _submission_lines(submission: Submission, submitter: Submitter | None) -> li
         "at most": order.at_most,
         "time": f"{order.time_limit_s} s" if order.time_limit_s else None,
         "memory": f"{order.memory_bytes // MIB} MiB" if order.memory_bytes else None,
-        "GPUs": order.gpus,
+        "GPUs": f"{order.gpu_type}:{order.gpus}" if order.gpu_type else order.gpus,
         "retries": order.retries,
         "code": submission.code,
         "folder": submission.folder,
@@ -170,7 +185,7 @@ def _job_lines(job: Job, names: Mapping[str, str]) -> list[str]:
         "exit": job.exit_status,
         "started": job.started,
         "ended": job.ended,
-        "reason": job.reason,
+        "reason": _reason(job),
         "log": job.log,
     }
     return [f"{job.id}  {job.name}  {job.state}", *_lines(told)]
@@ -228,7 +243,11 @@ def _run_row(job: Job, names: Mapping[str, str], now: datetime, *, mark: bool) -
     took = took_s([job], now)
     gpus = fold([names.get(uuid, short_uuid(uuid)) for uuid in job.gpus])
     told = (f"{gpus} SIMULATED" if gpus and mark and job.simulated else gpus, job.tries, job.exit_status)
-    return (job.id, job.state, job.node, *told, None if took is None else render_duration(took), job.reason)
+    return (job.id, job.state, job.node, *told, None if took is None else render_duration(took), _reason(job))
+
+
+def _reason(job: Job) -> str | None:
+    return explain_wait(job.reason) if job.reason and job.state == "waiting" else job.reason
 
 
 def _with_name(uuid: str, names: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,11 +21,14 @@ from gpuprov.shapes.limits import LONGEST_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from msgspec import UnsetType
+
     from gpuprov.drivers.base import Driver
 
 COMPLETION_S = 1.0
 LONGEST_WAIT_S: Final = 7 * 86400
 DRAIN: Final = "1h"
+_GPUS: Final = re.compile(r"(-?[0-9]{1,9})|([A-Za-z0-9][A-Za-z0-9._-]{0,63})(?::([0-9]{1,9}))?", re.ASCII)
 FC = TypeVar("FC", bound="Callable[..., Any] | click.Command")
 
 
@@ -200,6 +204,32 @@ memory_option: Callable[[Any], Any] = click.option(
     metavar="SIZE",
     help="Memory that a node must have for a run, such as 8GiB.  [default: jobs.memory of the cluster's spec]",
 )
+
+
+gpus_option: Callable[[Any], Any] = click.option(
+    "--gpus", metavar="N|TYPE[:N]", help="GPUs of each run, of any type or of one, such as h100:2.  [default: 1]"
+)
+
+
+def parse_gpus(text: str | None) -> tuple[str | UnsetType, int | None]:
+    """The type and the number of `--gpus`; the number is None where nothing is said.
+
+    Raises:
+        UsageError: It is neither a number, nor a type with or without one.
+    """
+    from msgspec import UNSET
+
+    if text is None:
+        return UNSET, None
+    found = _GPUS.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"--gpus {excerpt(text)!r} is no number of GPUs",
+            evidence="allowed: a number, or a type with or without one, such as 2, h100 or h100:2",
+            fix="--gpus 1",
+        )
+    number, type_, many = found.groups()
+    return (UNSET, int(number)) if number else (type_, int(many or 1))
 
 
 def parse_time_limit(text: str | None) -> int | None:

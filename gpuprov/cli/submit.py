@@ -14,7 +14,9 @@ from gpuprov.cli.options import (
     as_option,
     check_submission,
     complete_jobs,
+    gpus_option,
     memory_option,
+    parse_gpus,
     parse_time_limit,
     retries_option,
     time_option,
@@ -110,7 +112,7 @@ class _BeforeCommand(click.Command):
         help="Partition of Slurm that the jobs go to.  [default: that of the cluster's spec]",
     ),
     click.option("--qos", metavar="NAME", help="QOS of Slurm: limits that the jobs choose by name."),
-    click.option("--gpus", type=int, metavar="N", help="GPUs of each run.  [default: 1]"),
+    gpus_option,
     click.option("--shards", type=int, metavar="N", help="Shards of a GPU for each run, instead of GPUs."),
     click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done."),
     click.option(
@@ -155,18 +157,18 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
 
 
 def _wait(session: Session, job: str, person: str, *, cancel: bool) -> Result:
-    from gpuprov.cli.jobs import ended
-    from gpuprov.stories.jobs import cancel_jobs, describe_left
+    from gpuprov.cli.jobs import ended, leaving
+    from gpuprov.stories.jobs import cancel_jobs
 
     session.reporter.note(f"submitted {job}")
+    if not cancel:
+        with leaving(session, [job], person):
+            return ended(session, [job], person)
     try:
         return ended(session, [job], person)
     except KeyboardInterrupt:
-        if cancel:
-            cancel_jobs(session.controller, session.cluster, [job], person=person)
-            session.reporter.warn(f"cancelled {job}")
-        else:
-            session.reporter.warn(describe_left(session.controller, session.cluster, job, person=person))
+        cancel_jobs(session.controller, session.cluster, [job], person=person)
+        session.reporter.warn(f"cancelled {job}")
         raise
 
 
@@ -192,6 +194,7 @@ def _order(behind: Sequence[str], given: dict[str, Any], *, meant: str | None = 
     faults = AllFaults()
     function = faults.found(lambda: _function(given["words"], behind, meant))
     memory, shards = given["memory"], given["shards"]
+    gpu_type, gpus = faults.found(lambda: parse_gpus(given["gpus"])) or (UNSET, None)
     order = JobOrder(
         command=tuple(behind),
         function=function,
@@ -201,7 +204,8 @@ def _order(behind: Sequence[str], given: dict[str, Any], *, meant: str | None = 
         at_most=given["at_most"],
         time_limit_s=faults.found(lambda: parse_time_limit(given["time_limit"])),
         memory_bytes=None if memory is None else faults.found(lambda: parse_memory(memory, "--memory")),
-        gpus=given["gpus"] if given["gpus"] is not None else int(shards is None),
+        gpus=int(shards is None) if gpus is None else gpus,
+        gpu_type=gpu_type,
         retries=given["retries"],
         after=given["after"] or UNSET,
         notify=UNSET if given["notify"] is None else given["notify"],

@@ -33,6 +33,7 @@ _TYPED: Final = {
     "command": "COMMAND",
     "count": "--count",
     "function": "FUNCTION",
+    "gpu_type": "--gpus",
     "gpus": "--gpus",
     "memory_bytes": "--memory",
     "name": "--name",
@@ -134,6 +135,8 @@ def refuse_faults(faults: Sequence[Fault], *, fix: str) -> UsageError:
 def _fix(faults: Sequence[Fault]) -> str:
     if _of_project(faults):
         return "correct the project, or choose another folder with --project, or none with --no-project"
+    if all(fault.where == "project" for fault in faults):
+        return "cd into the project, name its folder with --project, or use none with --no-project"
     return "gpuprov submit --help"
 
 

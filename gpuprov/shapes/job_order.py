@@ -62,6 +62,13 @@ Notify = Annotated[
         extra={"allowed": "a URL that begins with http:// or https://, or a command; 1,000 characters at most"},
     ),
 ]
+GpuType = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z",
+        extra={"allowed": "1 to 64 of A-Z, a-z, 0-9, ., _ and -, such as h100"},
+    ),
+]
 Arguments = Annotated[
     Mapping[str, Any], Meta(max_length=MOST_WORDS, extra={"allowed": 'an object, such as {"units": 128}'})
 ]
@@ -87,6 +94,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
         partition: Slurm's, of which the run gets a node.
         qos: Slurm's, whose limits hold for the run.
         shards: Shares of one GPU that Slurm counts for a run, instead of GPUs.
+        gpu_type: Slurm's name of the model that the GPUs have.
     """
 
     may_omit: ClassVar[bool] = True
@@ -106,6 +114,7 @@ class JobOrder(Record, frozen=True, kw_only=True, tag="gpuprov.job-order/v1"):
     partition: PartitionName | UnsetType = UNSET
     qos: PartitionName | UnsetType = UNSET
     shards: Annotated[int, Meta(ge=1, le=MOST_SHARDS)] | UnsetType = UNSET
+    gpu_type: GpuType | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Refuse arguments that could not be written again."""

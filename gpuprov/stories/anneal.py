@@ -100,7 +100,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     try:
         jobs = _follow(controller, anneal, folder, job, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
-        reporter.warn(controller.named(f"{controller.describe_left(job)}; to end it: gpuprov jobs cancel {job}"))
+        reporter.warn(controller.describe_left(job))
         raise
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:

@@ -17,6 +17,7 @@ from gpuprov.project.outgoing_files import OutgoingProject
 from gpuprov.roles.work.job_changes import compare_jobs
 from gpuprov.roles.work.log_end import read_end
 from gpuprov.roles.work.node_contents import require_imports
+from gpuprov.roles.work.wait_reasons import explain_wait
 from gpuprov.shapes.job_order import NUMBER
 from gpuprov.shapes.jobs import JobChange
 
@@ -218,6 +219,8 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
     piece, reason, asked_s = pieces[-1], "", None
     if piece.whole and not piece.size:
         note(_why_it_is_empty(controller, job))
+    if piece.state == "running" and not piece.size:
+        note(f"{job} runs, and has printed nothing yet")
     while not piece.whole:
         if piece.state == "waiting" and (asked_s is None or clock.now_s() - asked_s >= RETRY_S):
             before, asked_s = reason, clock.now_s()
@@ -235,7 +238,10 @@ def read_job_log(  # noqa: PLR0913 - whose log, how much of it, and who is told
 
 
 def _why_it_waits(controller: JobController, job: str) -> str:
-    return next((one.reason or "for its turn" for one in controller.show([job]).jobs if one.state == "waiting"), "")
+    return next(
+        (explain_wait(one.reason or "for its turn") for one in controller.show([job]).jobs if one.state == "waiting"),
+        "",
+    )
 
 
 def _why_it_is_empty(controller: JobController, job: str) -> str:
@@ -296,11 +302,9 @@ def _saying(nothing: str) -> Iterator[None]:
         raise UsageError(f"{error.what}; {nothing}", evidence=error.evidence, fix=error.fix) from error
 
 
-def describe_left(driver: Driver, cluster: str, job: str, *, person: str = "") -> str:
-    """What becomes of a job that nobody waits for any more, and how to end it."""
-    controller = get_controller(driver, cluster, person=person)
-    left = controller.describe_left(job)
-    return controller.named(f"{left}; to end it: gpuprov jobs cancel {job}")
+def describe_left(driver: Driver, cluster: str, ids: Sequence[str], *, person: str = "") -> str:
+    """What becomes of jobs that nobody waits for any more, and how to look at them and to end them."""
+    return get_controller(driver, cluster, person=person).describe_left(*ids)
 
 
 def until_jobs_ended(

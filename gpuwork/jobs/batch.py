@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from gpuprov.shapes.faults import Fault
@@ -51,6 +51,14 @@ class Batch(Protocol):
 
     def cancel(self, asked: Sequence[tuple[Submission, int | None]]) -> None:
         """End submissions, or one run of each, that are marked as cancelled."""
+
+    def find_cancelled(self, submission: Submission, begun: Collection[int]) -> frozenset[int]:
+        """The runs of a submission that somebody ended by the system's own commands, as far as it still knows.
+
+        Args:
+            submission: That has runs which it has no more.
+            begun: The numbers of the runs that began.
+        """
 
     def last_words(self, submission: Submission, number: int) -> str | None:
         """Of a run that left no end, what was said around it."""

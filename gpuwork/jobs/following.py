@@ -80,6 +80,7 @@ def require_earlier(store: Path, order: JobOrder, *, system: str) -> list[Submis
         state, why = _judge_one(store, id_, 0)
         fix = f"python3 -m gpuwork.jobs show {id_}"
         if state == "never":
+            fix = fix if has_entry(store / id_ / SUBMITTED) else "python3 -m gpuwork.jobs list"
             raise Refused("the job would never begin; nothing was submitted", evidence=f"it {why}", fix=fix)
         if state == WAITS:
             earlier = read_submission(store / id_)

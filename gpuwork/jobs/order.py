@@ -56,6 +56,8 @@ def _together(told: Mapping[str, Any], order: JobOrder) -> Iterator[Fault]:
         yield _fault("arguments", "is given without a function")
     if order.shards is not UNSET and told.get("gpus"):
         yield _fault("shards", "is given beside GPUs", "one of them")
+    if order.gpu_type is not UNSET and not order.gpus:
+        yield _fault("gpus", f"is 0, and of the type {order.gpu_type}", "1 or more")
     if order.at_most and not told.get("count"):
         yield _fault("at_most", "is given without a count")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.shapes.base import changed
@@ -20,6 +21,7 @@ from gpuwork.jobs.store import (
     find_record_fault,
     list_ids,
     list_open,
+    mark_cancelled,
     mark_ended,
     parse_id,
     read_run_record,
@@ -203,7 +205,19 @@ def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collecti
             reason = f"{reason}: {words}"[:_REASON] if words else reason
         job = _job(submission, number, record, queued, (state, reason))
         jobs.append(changed(job, submitter=submitter))
-    return jobs
+    return jobs if is_foreign else _tell_cancelled(submission, batch, jobs, begun)
+
+
+def _tell_cancelled(submission: Submission, batch: Batch, jobs: list[Job], begun: Collection[str]) -> list[Job]:
+    """Call cancelled what the batch system's own command ended; marked, as the system forgets it."""
+    lost = {job.id for job in jobs if job.state == "lost"}
+    ended = batch.find_cancelled(submission, [int(name) for name in begun if name.isdecimal()]) if lost else ()
+    found = {submission.run_id(number): number for number in ended} if ended else {}
+    cancelled = lost & found.keys()
+    with suppress(OSError):  # a full disk: the system is asked again
+        for number in [None] if len(cancelled) == submission.order.runs else sorted(found[id_] for id_ in cancelled):
+            mark_cancelled(submission, number)
+    return [changed(job, state="cancelled", reason=None) if job.id in cancelled else job for job in jobs]
 
 
 def list_begun(submission: Submission) -> set[str]:

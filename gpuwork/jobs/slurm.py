@@ -19,6 +19,7 @@ from gpuwork.errors import SlurmError
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.following import require_earlier
+from gpuwork.jobs.slurm_ends import CancelledTasks
 from gpuwork.jobs.slurm_refusal import refused_for_good
 from gpuwork.jobs.store import CHUNK, SCRIPT, SLURM, chunks_of
 from gpuwork.program import program_argv
@@ -26,7 +27,7 @@ from gpuwork.record import end_of_log
 from gpuwork.shared_folder import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.shapes.faults import Fault
@@ -55,6 +56,10 @@ class Slurm:
     """Slurm as a batch system, by its commands."""
 
     name: System = "slurm"
+
+    def __init__(self) -> None:
+        """Nothing has been asked yet."""
+        self._cancelled = CancelledTasks()
 
     def find_faults(self, order: JobOrder) -> Iterator[Fault]:  # noqa: ARG002
         """None: Slurm itself refuses what the cluster does not have."""
@@ -112,6 +117,10 @@ class Slurm:
                 if _tasks_left(asked):
                     raise
 
+    def find_cancelled(self, submission: Submission, begun: Collection[int]) -> frozenset[int]:
+        """Those that `scancel` ended."""
+        return self._cancelled.of(submission.told.chunks, begun)
+
     def last_words(self, submission: Submission, number: int) -> str | None:
         """The last words of the program around a run."""
         array, index = place_of(submission.told.chunks, number)
@@ -160,7 +169,8 @@ def sbatch_argv(
     if order.shards is not UNSET:
         argv += [f"--gres=shard:{order.shards}"]
     elif order.gpus:
-        argv += [f"--gres=gpu:{order.gpus}"]
+        type_ = "" if order.gpu_type is UNSET else f"{order.gpu_type}:"
+        argv += [f"--gres=gpu:{type_}{order.gpus}"]
     if order.time_limit_s is not None:  # `one` ends each try; Slurm, what is left a minute later (OverTimeLimit)
         argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S)}"]
     if order.memory_bytes is not None:

@@ -8,6 +8,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec import UNSET
+
 from gpuwork.errors import Refused, SlurmError
 from gpuwork.jobs.command import ask, without_command
 
@@ -18,9 +20,16 @@ _LOOK_S: Final = 10.0
 _SHOWN: Final = 300
 _SAID: Final = re.compile(r"Batch job submission failed: ([^\n]{1,300})")
 _OWN: Final = ("sacctmgr", "-nP", "show", "assoc", "format=qos")
-_LIMITS: Final = ("sacctmgr", "-nP", "show", "qos", "format=name,maxwall,maxtrespu")
+_LIMITS_OF: Final = ("name", "maxwall", "maxtrespu")
+_LIMITS: Final = ("sacctmgr", "-nP", "show", "qos", f"format={','.join(_LIMITS_OF)}")
 _TIMES: Final = ("sinfo", "-h", "-o", "%R|%l")
 _NODES: Final = ("sinfo", "-h", "-o", "%N|%c CPUs|%m MB|%G")
+_NO_ACCOUNT: Final = "Invalid account or account/partition combination"
+_ADD_ACCOUNT: Final = "sacctmgr -i add account people description=people organization=people"
+_ADD_USER: Final = "sacctmgr -i add user {name} account=people"
+_GPUS: Final = re.compile(r"gres/gpu=([0-9]{1,6})")
+_WALL: Final = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+_DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3600, 60
 
 
 class _Kind(NamedTuple):
@@ -51,16 +60,28 @@ _KINDS: Final = (
 def refused_for_good(error: SlurmError, order: JobOrder) -> Refused | None:
     """What sbatch said, as a refusal that names what there is; None where Slurm may take the same later."""
     said = _SAID.search(error.evidence)
+    if said and said[1].startswith(_NO_ACCOUNT):
+        return _without_account(error)
     kind = next((one for one in _KINDS if said and said[1].startswith(one.begins)), None)
     if kind is None:
         return None
     evidence = without_command(error.evidence)
-    if kind.look == _TIMES and order.time_limit_s is not None and order.retries:
+    if kind.look in (_TIMES, _LIMITS) and order.time_limit_s is not None and order.retries:
         evidence += "\nit is asked for the time of all tries (--time, --retries)"
-    return Refused("Slurm refuses these jobs; nothing was submitted", evidence=evidence, fix=_render_fix(kind))
+    return Refused("Slurm refuses these jobs; nothing was submitted", evidence=evidence, fix=_render_fix(kind, order))
 
 
-def _render_fix(kind: _Kind) -> str:
+def _without_account(error: SlurmError) -> Refused:
+    """Of somebody whom the accounting does not know; the account is there already if somebody else is in it."""
+    name = _account()
+    return Refused(
+        f"Slurm's accounting does not know {name}, and takes no jobs; nothing was submitted",
+        evidence=without_command(error.evidence),
+        fix=f"{_ADD_ACCOUNT}; {_ADD_USER.format(name=name)}",
+    )
+
+
+def _render_fix(kind: _Kind, order: JobOrder) -> str:
     """The option, and what the cluster has; a cluster that does not answer in time has its command named."""
     look = [*kind.look, f"user={_account()}"] if kind.look == _OWN else [*kind.look]
     try:
@@ -69,8 +90,37 @@ def _render_fix(kind: _Kind) -> str:
         return f"{kind.option}: {' '.join(kind.look[:1] if kind.look[0] == 'sinfo' else kind.look[:4])}"
     if kind.look == _OWN:
         lines = [name for line in lines for name in line.split(",")]
+    if kind.look == _LIMITS and (within := _within(lines, order)):
+        return within
     there = dict.fromkeys(" ".join(filter(None, line.split("|"))) for line in lines)
     return f"{kind.option}: {', '.join(filter(None, there))[:_SHOWN]}"
+
+
+def _within(limits: list[str], order: JobOrder) -> str:
+    """The options that the job's QOS would take, from `name|time|limits of a person`; empty where it is not that."""
+    if order.qos is UNSET:
+        return ""
+    rows = (line.split("|") for line in limits)
+    found = next((row for row in rows if len(row) == len(_LIMITS_OF) and row[0].lower() == order.qos.lower()), None)
+    if found is None:
+        return ""
+    fixes = []
+    wall, gpus = _WALL.fullmatch(found[1]), _GPUS.search(found[2])
+    if wall and order.time_limit_s is not None:
+        days, *clock = (int(part or 0) for part in wall.groups())
+        most_s = days * _DAY_S + clock[0] * _HOUR_S + clock[1] * _MINUTE_S + clock[2]
+        if order.time_limit_s * (order.retries + 1) > most_s:
+            fixes.append(f"--time {_render_time(max(1, most_s // (order.retries + 1)))}")
+    if gpus and order.gpus > int(gpus[1]):
+        fixes.append(f"--gpus {gpus[1]}")
+    return f"{' '.join(fixes)}, the most that the QOS {found[0]} allows; or another --qos" if fixes else ""
+
+
+def _render_time(seconds: int) -> str:
+    """As `--time` takes it."""
+    if seconds % _HOUR_S == 0:
+        return f"{seconds // _HOUR_S}h"
+    return f"{seconds // _MINUTE_S}m" if seconds % _MINUTE_S == 0 else f"{seconds}s"
 
 
 def _account() -> str:

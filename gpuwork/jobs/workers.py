@@ -24,7 +24,7 @@ from gpuwork.shared_folder import is_free, try_lock, write_file
 from gpuwork.untrusted_files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from gpuprov.shapes.job_order import JobOrder
@@ -56,6 +56,8 @@ class Workers:
             yield Fault(file=FILE, where="partition", message="is given, but workers have no partitions")
         if order.qos is not UNSET:
             yield Fault(file=FILE, where="qos", message="is given, but workers have none")
+        if order.gpu_type is not UNSET:
+            yield Fault(file=FILE, where="gpu_type", message="is given, but workers have no types")
         if order.shards is not UNSET:
             yield Fault(file=FILE, where="shards", message="is given, but workers have whole GPUs")
 
@@ -84,6 +86,10 @@ class Workers:
 
     def cancel(self, asked: Sequence[tuple[Submission, int | None]]) -> None:
         """Nothing: a run that is under way looks for the mark, and others do not begin."""
+
+    def find_cancelled(self, submission: Submission, begun: Collection[int]) -> frozenset[int]:  # noqa: ARG002
+        """None: nobody but gpuprov cancels them."""
+        return frozenset()
 
     def last_words(self, submission: Submission, number: int) -> str | None:  # noqa: ARG002
         """None: what waits is never lost."""

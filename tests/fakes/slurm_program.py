@@ -27,6 +27,11 @@ def main(folder: str, program: str, arguments: list[str]) -> int:
         code, _, text = said.partition("\n")
         (sys.stderr if int(code) else sys.stdout).write(text)
         return int(code)
+    if program == "squeue" and arguments[:6] == ["-h", "-r", "-t", "CANCELLED", "-j", arguments[-3]]:
+        arrays = arguments[-3].split(",")
+        ended = (_read(f"{folder}/cancelled") or "").split()
+        sys.stdout.write("".join(f"{task}|CANCELLED\n" for task in ended if task.partition("_")[0] in arrays))
+        return 0
     if program == "squeue":  # slurm_commands.py has what it answers where it understands
         sys.stderr.write(f"squeue: error: {arguments}\n")
         return 1
@@ -106,7 +111,7 @@ def _find_wrong(options: list[str]) -> list[str]:
     known = re.compile(
         r"--(parsable|requeue|export=NONE|nodes=1|ntasks=1|open-mode=append|job-name=.+"
         r"|chdir=.+|output=.+|array=0-\d+(?:%\d+)?"
-        r"|gres=gpu:\d+|time=\d+|mem=\d+M|dependency=(?:afterok:[\d:]+,?)?(?:afterany:\d+)?|kill-on-invalid-dep=yes)"
+        r"|gres=gpu:(?:[a-z0-9.]+:)?\d+|time=\d+|mem=\d+M|dependency=(?:afterok:[\d:]+,?)?(?:afterany:\d+)?|kill-on-invalid-dep=yes)"
     )
     return [option for option in options if not known.fullmatch(option)]
 
@@ -131,6 +136,8 @@ def _scancel(folder: str, arguments: list[str]) -> int:
         for name, (state, *pid) in found.items():
             if state == "PENDING":
                 remove(f"{folder}/tasks/{name}")
+                with open(f"{folder}/cancelled", "a", encoding="utf-8") as file:  # noqa: PTH123
+                    file.write(f"{name}\n")
             for process in [int(pid[0]), *descendants(int(pid[0]))] if pid else []:
                 _end(process)
     return code

@@ -18,7 +18,7 @@ from gpuprov.roles.slurm.cores import cores_of
 from gpuprov.roles.slurm.facts import slurm_facts, slurm_path
 from gpuprov.roles.slurm.network import as_reached
 from gpuprov.roles.slurm.partitions import describe_partitions
-from gpuprov.roles.slurm.units import describe_units
+from gpuprov.roles.slurm.units import describe_units, types_of
 from gpuprov.spec.people import limits_people
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def render_slurm(
         "controller": controller,
         **({"backup": backups[0], "state": kept.mount.target, **_handover_paths()} if backups and kept else {}),
         **({"accounting": controller_address(spec, members)} if accounting else {"job_ended": slurm_path("job_ended")}),
-        "gpu_types": sorted({type_ for node in nodes for type_ in _types(node)}),
+        "gpu_types": sorted({type_ for member in members for type_ in types_of(member)}),
         "nodes": nodes,
         **({"token_key": slurm_path("token_key")} if rest else {}),
         **({"scrub": slurm_path("prolog")} if spec.gpus.scrub else {}),
@@ -118,11 +118,6 @@ def usable_machine(spec: ClusterSpec, member: Member, here: Machine) -> Machine:
     """What a node may use of its host; `here` is this host, for members that do not say what theirs has."""
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB or member.memory_bytes or here.memory_bytes
     return Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
-
-
-def _types(node: dict[str, Any]) -> Sequence[str]:
-    """By which jobs ask for a node's GPUs."""
-    return [unit["type"] for unit in node["units"]] or node["gpu_types"]
 
 
 def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:

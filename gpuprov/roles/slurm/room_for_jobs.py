@@ -11,6 +11,7 @@ from gpuprov.roles.base import spec_of
 from gpuprov.roles.slurm.facts import NAME
 from gpuprov.roles.slurm.files import Machine, usable_machine
 from gpuprov.roles.slurm.partitions import partitions_with
+from gpuprov.roles.slurm.units import types_of
 from gpuprov.roles.work.job_room import JobRoom, NodeRoom
 from gpuprov.spec.partitions import partitions_of
 
@@ -32,6 +33,7 @@ def find_room(driver: Driver, state: ClusterState) -> JobRoom:
     nodes = tuple(
         NodeRoom(
             gpus=member.gpu_count,
+            types=types_of(member),
             memory_bytes=usable_machine(spec, member, here).memory_mib * MIB,
             partitions=partitions_with(spec, member.name),
             shards=(spec.slurm.shards_per_gpu or 0) if member.devices else 0,
@@ -39,4 +41,4 @@ def find_room(driver: Driver, state: ClusterState) -> JobRoom:
         for member in members
     )
     names = tuple(one.name for one in partitions_of(spec))
-    return JobRoom(cluster=state.name, nodes=nodes, partitions=names, has_qos=spec.accounting)
+    return JobRoom(cluster=state.name, nodes=nodes, partitions=names, has_qos=bool(spec.slurm.qos))

@@ -43,6 +43,11 @@ def describe_units(member: Member, cores: Mapping[str, str]) -> list[dict[str, A
     ]
 
 
+def types_of(member: Member) -> tuple[str, ...]:
+    """By which jobs ask for each of its GPUs, or parts of GPUs; none where that is unknown."""
+    return tuple(unit.type for unit in units_in_order(member)) if member.parts else member.gpu_types
+
+
 def unit_files(member: Member) -> tuple[File, ...]:
     """What the programs around jobs read: Slurm counts by type, CUDA otherwise, and parts have but UUIDs."""
     lines = "".join(f"{number} {unit.uuid}\n" for number, unit in enumerate(units_in_order(member)))

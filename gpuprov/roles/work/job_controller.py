@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
 _CANCEL_S: Final = 60.0  # the program itself waits half as long
 _OURS: Final = re.compile(r"python3 -m gpuwork\.jobs (?:list|(show|logs|cancel|rm|wait) ([0-9.]{1,20}))", re.ASCII)
-
+_UNKNOWN: Final = re.compile(r"sacctmgr -i add user ([a-z][a-z0-9_-]{0,31}) account=people\Z", re.ASCII)
 _ABOUT: Final = re.compile(r"\bgpuprov jobs(?: (?:show|logs|cancel|rm|wait|pull))?\b")
 
 
@@ -84,6 +84,9 @@ class JobController(NodeProgram):
 
     def translated(self, fix: str) -> str | None:
         """Its verbs are those of `gpuprov jobs`, and its options those of `gpuprov submit`."""
+        unknown = _UNKNOWN.search(fix)
+        if unknown and unknown[1] in self.people:  # who is in the spec is given to Slurm's accounting from there
+            return self.named("gpuprov cluster up")
         found = _OURS.fullmatch(fix)
         if found is None:
             return excerpt(fix, LINE) if fix.startswith("--") else None
@@ -164,16 +167,21 @@ class JobController(NodeProgram):
         if self.person and self.shares_account:
             self.show(ids)
 
-    def describe_left(self, job: str) -> str:
-        """What becomes of a job that nobody waits for any more, in words such as `7 is still running`."""
+    def describe_left(self, *ids: str) -> str:
+        """What becomes of jobs that nobody waits for any more, and how to look at them and to end them."""
         try:
-            jobs = self.show([job]).jobs
+            jobs = self.show(ids).jobs
         except GpuprovError:
-            return f"{job} may not have ended"
+            jobs = ()
         waiting, running = (sum(one.state == state for one in jobs) for state in ("waiting", "running"))
+        names, job, is_ = ", ".join(ids), " ".join(ids), "is" if len(ids) == 1 else "are"
         if waiting and running:
-            return f"{running} of {job}'s runs {'is' if running == 1 else 'are'} still running, and {waiting} waiting"
-        return f"{job} {'is still running' if running else 'is waiting' if waiting else 'has ended'}"
+            left = f"{running} of {names}'s runs {'is' if running == 1 else 'are'} still running, and {waiting} waiting"
+        elif jobs and not waiting and not running:
+            return self.named(f"{names} {'has' if len(ids) == 1 else 'have'} ended: gpuprov jobs show {job}")
+        else:
+            left = f"{names} {f'{is_} still running' if running else f'{is_} waiting' if waiting else 'may go on'}"
+        return self.named(f"{left}; to end it: gpuprov jobs cancel {job}; to look: gpuprov jobs show {job}")
 
     def read_log(self, job: str, start: int) -> JobLog:
         """A piece of a job's log."""

@@ -12,6 +12,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.nearest import ask_back, find_nearest
 from gpuprov.core.units import GIB, MIB
+from gpuprov.shapes.base import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,15 +29,21 @@ class NodeRoom:
 
     Attributes:
         gpus: How many.
+        types: Of each of them, by which jobs ask for it; none where that is unknown.
         memory_bytes: How much.
         partitions: That have it; none where there are none.
         shards: Of each of its GPUs; a job has those of one.
     """
 
     gpus: int
+    types: tuple[str, ...] = ()
     memory_bytes: int = 0
     partitions: tuple[str, ...] = ()
     shards: int = 0
+
+    def gpus_of(self, type_: str | None) -> int:
+        """How many of a type; None for all."""
+        return self.gpus if type_ is None else self.types.count(type_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +56,7 @@ class JobRoom:
         unit: Which of both a job gets.
         has_memory: Whether they can be asked for memory.
         partitions: The names of all, first that of jobs that name none; empty where there are none.
-        has_qos: Whether a job can name a QOS, which Slurm's accounting knows.
+        has_qos: Whether a job can name a QOS: Slurm keeps to none where the spec has none.
     """
 
     cluster: str
@@ -71,6 +78,10 @@ class JobRoom:
             faults.add(self._no_partition(named))
         if order.qos is not UNSET and not self.has_qos:
             faults.add(self._no_qos(order.qos))
+        types = list(dict.fromkeys(type_ for node in self.nodes for type_ in node.types))
+        if order.gpu_type is not UNSET and order.gpu_type not in types:
+            faults.add(self._no_type(order.gpu_type, order.gpus, types))
+            order = changed(order, gpu_type=UNSET)
         nodes = self._nodes_of(named)
         for fault in self._find_faults(order, nodes or self.nodes):
             faults.add(fault)
@@ -83,11 +94,15 @@ class JobRoom:
                 evidence=f"its jobs run on workers, which do not look at memory; asked: {_words(order.memory_bytes)}",
                 fix="omit --memory, and jobs.memory in the spec",
             )
-        gpus = max((node.gpus for node in nodes), default=0)
-        if order.gpus > gpus:
-            few = "--gpus 0" if not gpus else f"--gpus {gpus}"
+        type_ = None if order.gpu_type is UNSET else order.gpu_type
+        gpus = max((node.gpus_of(type_) for node in nodes), default=0)
+        wanted = (f"{order.gpus} GPUs" if order.gpus > 1 else "a GPU") + (f" of type {type_}" if type_ else "")
+        if type_ and not gpus:  # the nodes of another partition have them
+            there = next(name for node in self.nodes if node.gpus_of(type_) for name in node.partitions)
+            yield self._lacks(wanted, "0", f"--partition {there}, or GPUs of any type: --gpus {order.gpus}")
+        elif order.gpus > gpus:
+            few = "--gpus 0" if not gpus else f"--gpus {type_}:{gpus}" if type_ else f"--gpus {gpus}"
             more = f"gpuprov cluster up --gpus-per-node {order.gpus}"
-            wanted = f"{order.gpus} GPUs" if order.gpus > 1 else "a GPU"
             other = "" if self.unit != "node" else f"; or give the nodes more: {name_cluster(more, self.cluster)}"
             yield self._lacks(wanted, str(gpus), f"ask for less: {few}{other}")
         shards = max((node.shards for node in nodes), default=0)
@@ -100,7 +115,7 @@ class JobRoom:
             yield self._lacks(
                 f"{_words(asked)} of memory", _words(memory), "ask for less, with --memory or jobs.memory in the spec"
             )
-        with_both = [node.memory_bytes for node in nodes if node.gpus >= order.gpus]
+        with_both = [node.memory_bytes for node in nodes if node.gpus_of(type_) >= order.gpus]
         if memory >= asked > max(with_both, default=asked):
             gpu = f"{order.gpus} GPU{'s' if order.gpus > 1 else ''}"
             most = f"{_words(max(with_both))} with {gpu}"
@@ -140,10 +155,18 @@ class JobRoom:
         of_slurm = self.unit == "node"
         return UsageError(
             f"{self.cluster} has no QOS {named}; {NOTHING}",
-            evidence="it has no accounting, which knows them"
-            if of_slurm
-            else "its jobs run on workers, which have none",
+            evidence="its spec has no slurm.qos" if of_slurm else "its jobs run on workers, which have none",
             fix=f"omit --qos{'; or set accounting: on and slurm.qos in the spec' if of_slurm else ''}",
+        )
+
+    def _no_type(self, named: str, gpus: int, types: Sequence[str]) -> UsageError:
+        of_slurm = self.unit == "node"
+        unknown = "the types of its GPUs are unknown" if of_slurm else "its jobs run on workers, which have no types"
+        near = find_nearest(named.lower(), types)
+        return UsageError(
+            f"{self.cluster} has no GPUs of type {named}; {NOTHING}",
+            evidence=f"its types: {', '.join(types)}" if types else unknown,
+            fix=f"--gpus {near or types[0]}:{gpus}, or any: --gpus {gpus}" if types else f"--gpus {gpus}",
         )
 
     def _lacks(self, wanted: str, most: str, fix: str) -> UsageError:

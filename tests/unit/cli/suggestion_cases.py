@@ -399,8 +399,6 @@ REASONS = {
     "stories/jobs.py: gpuprov submit": "the verb of what cluster/state.py says",
     "stories/anneal.py: gpuprov anneal run": "the verb of what cluster/state.py says",
     "stories/anneal.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
-    "stories/anneal.py: {controller.describe_left": "somebody who interrupts a run: tests/unit/cli/test_anneal.py",
-    "stories/jobs.py: {left}": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
     "roles/work/job_room.py": "jobs that no node has room for: tests/unit/roles/test_job_room.py",
     "roles/work/node_contents.py": "nodes that lack packages: tests/unit/roles/test_node_contents.py",
     "stories/grids.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",

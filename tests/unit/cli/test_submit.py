@@ -391,7 +391,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "gpus below 0": (("submit", "--gpus", "-1", "--", "true"), "--gpus: is -1 (allowed: 0 to 64)"),
     "gpus that no node has": (("submit", "--gpus", "2", "--", "true"), "no node of lab has 2 GPUs (most: 1)"),
     "memory that no node has": (("submit", "--memory", "900GiB", "--", "true"), "no node of lab has 900 GiB of memory"),
-    "gpus by name": (("submit", "--gpus", "all", "--", "true"), "not a valid integer"),
+    "gpus by name": (("submit", "--gpus", "all", "--", "true"), "no GPUs of type all"),
     "time 0": (("submit", "--time", "0", "--", "true"), "is not a valid duration"),
     "time of years": (("submit", "--time", "9000h", "--", "true"), "up to 8760h"),
     "time a word": (("submit", "--time", "soon", "--", "true"), "is not a valid duration"),
@@ -645,3 +645,46 @@ def test_of_jobs_of_which_one_is_not_there_none_is_removed(held: Controller, mor
     what, _, _ = held.refused("jobs", "rm", "1", "99", *more)
     assert what == "there is no such job; no job was removed"
     assert [job["id"] for job in held.document("jobs")["jobs"]] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus", "type_", "gres"),
+    [("h100:1", 1, "h100", "gpu:h100:1"), ("h100", 1, "h100", "gpu:h100:1"), ("1", 1, None, "gpu:1")],
+)
+def test_gpus_are_asked_for_by_their_type(
+    given: str, gpus: int, type_: str | None, gres: str, held: Controller
+) -> None:
+    held("submit", "--no-project", "--gpus", given, "--", "true")
+    (order,) = held.jobs.orders()
+    assert (order["gpus"], order.get("gpu_type")) == (gpus, type_)
+    assert f"--gres={gres}" in held.jobs.slurm.typed("sbatch")[0]
+    assert f"GPUs      {gres.removeprefix('gpu:')}\n" in held("jobs", "show", "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "fix"),
+    [
+        (
+            ("--gpus", "b200"),
+            "lab has no GPUs of type b200; nothing was submitted",
+            "--gpus h100:1, or any: --gpus 1",
+        ),
+        (("--gpus", "h100:9"), "no node of lab has 9 GPUs of type h100 (most: 1)", "ask for less: --gpus h100:1"),
+        (("--gpus", "h100:"), "--gpus 'h100:' is no number of GPUs", "--gpus 1"),
+        (("--gpus", "h100:0"), "a fault in the job; nothing was submitted", "gpuprov submit --help"),
+        (("--gpus", "h100", "--shards", "1"), "a fault in the job; nothing was submitted", "gpuprov submit --help"),
+        (("--qos", "nope"), "lab has no QOS nope; nothing was submitted", "omit --qos; or set accounting: on and"),
+        (("--after", "99"), "the job would never begin; nothing was submitted", "gpuprov jobs"),
+        (("--project", "/nope"), "a fault in the job", "cd into the project, name its folder with --project"),
+    ],
+)
+def test_what_the_cluster_lacks_is_refused_with_what_to_type(
+    options: tuple[str, ...], what: str, fix: str, held: Controller
+) -> None:
+    bare = () if "--project" in options else ("--no-project",)
+    refused = held.refused("submit", *options, *bare, "--", "true")
+    assert refused[0].startswith(what)
+    assert refused[2].startswith(fix)
+    assert "show 99" not in refused[2]
+    assert held.jobs.orders() == []
+    assert held.jobs.slurm.typed("sbatch") == []

@@ -43,7 +43,7 @@ def test_the_example_is_right(held: Jobs, make: Callable[..., Path]) -> None:
 def test_the_keys_of_an_order_are_those_of_the_program() -> None:
     keys = first_cells("| Key | Value | Default |")
     assert sorted(keys) == sorted(
-        write(JobOrder(command=("x",), after=("1",), notify="x", partition="x", shards=1, qos="x")).keys()
+        write(JobOrder(command=("x",), after=("1",), notify="x", partition="x", shards=1, qos="x", gpu_type="x")).keys()
         - {"schema", "version"}
     )
 

@@ -16,7 +16,7 @@ from tests.unit.gpuwork.conftest import render_order
 
 SCHEMA = "gpuprov.job-order/v1"
 KNOWN = "schema, version, command, function, arguments, project, name, count, at_most, time_limit_s, memory_bytes"
-KNOWN += ", gpus, retries, after, notify, partition, qos, shards"
+KNOWN += ", gpus, retries, after, notify, partition, qos, shards, gpu_type"
 
 
 def faults_of(content: bytes | dict[str, Any]) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -429,6 +430,57 @@ def test_what_slurm_refuses_for_good_leaves_nothing_and_names_what_there_is(
     assert not (held.folder / "1").exists()
     slurm.obey("sbatch")
     assert held.submit("true")["id"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("order", "fix"),
+    [
+        ({"time_limit_s": 288_000}, "--time 72h, the most that the QOS long allows; or another --qos"),
+        ({"time_limit_s": 200_000, "retries": 1}, "--time 36h, the most that the QOS long allows; or another --qos"),
+        ({"gpus": 3}, "--gpus 2, the most that the QOS long allows; or another --qos"),
+        ({"gpus": 3, "time_limit_s": 288_000}, "--time 72h --gpus 2, the most that the QOS long allows; or"),
+        ({"gpus": 1, "time_limit_s": 60}, "--gpus, --time or --qos within these limits: normal, long 3-00:00:00 gres"),
+    ],
+)
+def test_what_is_beyond_a_qos_is_refused_with_options_that_it_takes(
+    held: Jobs, slurm: SlurmCommands, order: dict[str, Any], fix: str
+) -> None:
+    words = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    slurm.said_by("sbatch", f"{REFUSED}{words}\n", code=1)
+    program = slurm.bin / "sacctmgr"
+    program.write_text("#!/bin/sh\necho 'normal||'; echo 'long|3-00:00:00|gres/gpu=2'\n")
+    program.chmod(0o755)
+    error = held.submit("true", qos="long", code=2, **order)["error"]
+    assert error["fix"].startswith(fix)
+    assert ("the time of all tries" in error["evidence"]) == ("retries" in order)
+
+
+def test_somebody_whom_the_accounting_does_not_know_is_added_by_the_fix(held: Jobs, slurm: SlurmCommands) -> None:
+    slurm.said_by("sbatch", f"{REFUSED}Invalid account or account/partition combination specified\n", code=1)
+    error = held.submit("true", code=2)["error"]
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    assert error["what"].startswith(f"Slurm's accounting does not know {name}, and takes no jobs; nothing was")
+    assert error["fix"] == (
+        "sacctmgr -i add account people description=people organization=people; "
+        f"sacctmgr -i add user {name} account=people"
+    )
+
+
+def test_what_scancel_ended_while_it_waited_is_cancelled_for_good(held: Jobs, slurm: SlurmCommands) -> None:
+    held.submit("true", count=3)
+    held.submit("true")
+    held.submit("true")
+    first, _, _, alone, gone = sorted(slurm.listed())
+    assert subprocess.run([slurm.bin / "scancel", first, alone], check=False).returncode == 0
+    (slurm.tasks / gone).unlink()
+    states = {row["id"]: (row["state"], (row["reason"] or "")[:21]) for row in held.rows()}
+    expected = {"1.0": ("cancelled", ""), "1.1": ("waiting", "Resources"), "1.2": ("waiting", "Resources")}
+    expected |= {"2": ("cancelled", ""), "3": ("lost", "it is no longer queue")}
+    assert states == expected
+    (slurm.folder / "cancelled").unlink()
+    again = {row["id"]: (row["state"], (row["reason"] or "")[:21]) for row in held.rows()}
+    assert again == expected, "Slurm forgets"
+    assert [row["state"] for row in held.wait("1.0", "2", code=1)] == ["cancelled", "cancelled"]
 
 
 def test_a_refusal_says_so_without_an_answer_and_another_failure_is_none(held: Jobs, slurm: SlurmCommands) -> None:

@@ -14,6 +14,7 @@ from gpuwork.jobs import slurm
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.slurm import find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
+from gpuwork.jobs.slurm_ends import CancelledTasks, parse_ends
 from gpuwork.jobs.store import CHUNK, chunks_of
 
 ORDER = JobOrder(
@@ -57,6 +58,49 @@ def test_a_partition_is_handed_on() -> None:
 def test_shards_take_the_place_of_gpus() -> None:
     argv = sbatch_argv(JobOrder(command=("true",), shards=2), FOLDER, (0, 1), after=None)
     assert argv[11:] == ["--gres=shard:2", "/shared/jobs/7/run.sh", "0"]
+
+
+def test_a_type_stands_before_the_number_of_gpus() -> None:
+    argv = sbatch_argv(JobOrder(command=("true",), gpus=2, gpu_type="1g.10gb"), FOLDER, (0, 1), after=None)
+    assert argv[11:] == ["--gres=gpu:1g.10gb:2", "/shared/jobs/7/run.sh", "0"]
+
+
+CHUNKS = [Chunk(slurm=17, first=0, size=1000), Chunk(slurm=20, first=1000, size=500)]
+
+
+@pytest.mark.parametrize(
+    ("said", "cancelled"),
+    [
+        ("17_3|CANCELLED\n20_7|CANCELLED\n17_4|FAILED\n", [3, 1007]),
+        ("17_[0-2,7%4]|CANCELLED by 10001\n20_1|COMPLETED\n", [0, 1, 2, 7]),
+        ("17_3|CANCELLED by 0\n17_3|COMPLETED\n", []),
+        ("20_[0-9999999]|CANCELLED by 0\n", list(range(1000, 1500))),
+        ("17_[1,3,...]|CANCELLED by 0\n", [1, 3]),
+        ("170_3|CANCELLED\n17|CANCELLED\n17_|CANCELLED\n17_[3|CANCELLED\n17_x|CANCELLED\nnonsense\n\n", []),
+    ],
+)
+def test_the_runs_that_slurm_has_cancelled_are_told_by_its_words(said: str, cancelled: list[int]) -> None:
+    assert [number for number, is_cancelled in parse_ends(said, CHUNKS).items() if is_cancelled] == cancelled
+
+
+def test_a_submission_is_asked_of_once_and_so_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    for name, says in (("squeue", "exit 1"), ("sacct", 'echo "17_[0-1]|CANCELLED by 0"; echo "17_[2-996]|PENDING"')):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >>{log}\n{says}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asked = CancelledTasks()
+    for _ in range(3):
+        assert asked.of(CHUNKS, []) == {0, 1, 997, 998, 999}, "nothing of the last ones is on record"
+    assert asked.of(CHUNKS, [0, 998]) == {0, 1, 997, 999}, "Slurm says it of 0"
+    assert log.read_text().splitlines() == [
+        "squeue -h -r -t CANCELLED -j 17,20 -o %F_%K|%T",
+        "sacct -n -X -P -j 17,20 -o JobID,State",
+    ]
+    for number in range(100, 200):
+        assert asked.of([Chunk(slurm=number, first=0, size=1)], []) == frozenset()
+    assert len(log.read_text().splitlines()) == 40
 
 
 @pytest.mark.parametrize(

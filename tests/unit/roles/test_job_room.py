@@ -95,8 +95,10 @@ def test_workers_of_a_program_that_would_wait_for_each_other_are_refused() -> No
         ROOM.require_side_by_side(4)
 
 
-@pytest.mark.parametrize(("room", "evidence"), [(PARTS, "it has no accounting"), (WORKERS, "its jobs run on workers")])
-def test_a_qos_needs_accounting(room: JobRoom, evidence: str) -> None:
+@pytest.mark.parametrize(
+    ("room", "evidence"), [(PARTS, "its spec has no slurm.qos"), (WORKERS, "its jobs run on workers")]
+)
+def test_a_qos_has_to_be_in_the_spec(room: JobRoom, evidence: str) -> None:
     order = JobOrder(command=("true",), qos="long")
     with pytest.raises(UsageError, match="lab has no QOS long; nothing was submitted") as refused:
         room.require(order)
@@ -109,3 +111,61 @@ def test_a_partition_with_a_letter_amiss_is_guessed() -> None:
         PARTS.require(JobOrder(command=("true",), partition="shrot"))
     assert refused.value.evidence == "its partitions: long, short; did you mean short?"
     assert refused.value.fix == "--partition short, or omit it"
+
+
+TYPES = JobRoom(
+    cluster="lab",
+    nodes=(
+        NodeRoom(gpus=3, types=("h100", "h100", "a100"), memory_bytes=GIB, partitions=("short",)),
+        NodeRoom(gpus=2, types=("a100", "a100"), memory_bytes=8 * GIB, partitions=("short", "long")),
+    ),
+    partitions=("short", "long"),
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "what", "evidence", "fix"),
+    [
+        (
+            {"gpu_type": "H200", "gpus": 2},
+            "lab has no GPUs of type H200; nothing was submitted",
+            "its types: h100, a100",
+            "--gpus h100:2, or any: --gpus 2",
+        ),
+        (
+            {"gpu_type": "h100", "gpus": 3},
+            "no node of lab has 3 GPUs of type h100 (most: 2)",
+            "all 2 nodes were looked at; nothing was submitted",
+            "ask for less: --gpus h100:2; or give the nodes more: gpuprov cluster up --gpus-per-node 3",
+        ),
+        (
+            {"gpu_type": "h100", "partition": "long"},
+            "no node of lab has a GPU of type h100 (most: 0)",
+            "all 2 nodes were looked at; nothing was submitted",
+            "--partition short, or GPUs of any type: --gpus 1",
+        ),
+        (
+            {"gpu_type": "h100", "memory_bytes": 2 * GIB},
+            "no node of lab has 2 GiB of memory and 1 GPU (most: 1 GiB with 1 GPU)",
+            "all 2 nodes were looked at; nothing was submitted",
+            "ask for less, with --memory or --gpus",
+        ),
+    ],
+)
+def test_gpus_of_a_type_are_those_of_one_node(more: dict[str, object], what: str, evidence: str, fix: str) -> None:
+    TYPES.require(JobOrder(command=("true",), gpus=2, gpu_type="h100"))
+    TYPES.require(JobOrder(command=("true",), gpus=2, gpu_type="a100", partition="long"))
+    with pytest.raises(UsageError) as refused:
+        TYPES.require(JobOrder(command=("true",), **more))  # type: ignore[arg-type]
+    assert (refused.value.what, refused.value.evidence) == (what, evidence)
+    assert refused.value.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("room", "evidence"),
+    [(WORKERS, "its jobs run on workers, which have no types"), (ROOM, "the types of its GPUs are unknown")],
+)
+def test_a_type_where_there_are_none_is_refused_in_words(room: JobRoom, evidence: str) -> None:
+    with pytest.raises(UsageError, match="lab has no GPUs of type h100; nothing was submitted") as refused:
+        room.require(JobOrder(command=("true",), gpu_type="h100"))
+    assert (refused.value.evidence, refused.value.fix) == (evidence, "--gpus 1")

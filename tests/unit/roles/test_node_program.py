@@ -131,3 +131,13 @@ def test_options_that_the_program_for_jobs_suggests_are_those_of_submit() -> Non
     assert error.fix.startswith("--qos NAME, one of these: long")
     assert "\x1b" not in error.fix
     assert controller.as_error(changed(parts, fix="squeue")).fix == "gpuprov shell c000, and there: squeue"
+
+
+def test_who_is_in_the_spec_gets_to_the_accounting_from_there() -> None:
+    driver: Driver = object()  # type: ignore[assignment]
+    controller = JobController(driver=driver, node="c000", cluster="lab", people=("ann",), person="ann")
+    add = "sacctmgr -i add account people; sacctmgr -i add user {} account=people"
+    parts = ErrorParts(what="refused", evidence="", fix=add.format("ann"), exit_code=2)
+    assert controller.as_error(parts).fix == "gpuprov cluster up"
+    other = add.format("dora")
+    assert controller.as_error(changed(parts, fix=other)).fix == f"gpuprov shell c000, and there: {other}"
