@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _VERSION: Final = 2
-_NOT_OF_THE_NODE: Final = ("gpu_mode", "agreed", "new_cluster", "secret")
+_NOT_OF_THE_NODE: Final = ("gpu_mode", "agreed", "new_cluster", "secret", "sssd")
 _BEFORE: Final = {"gpus": "per_node", "sharing": "sharing", "model": "model", "memory_bytes": "memory_gib"}
 
 

@@ -37,6 +37,7 @@ class ClusterPart:
         nodes: Names of the spec's nodes that it is to have.
         whole: The nodes of all hosts.
         secret: What the nodes of the cluster's role share, where a controller says it; it is never shown.
+        sssd: The site's sssd.conf that the spec names; empty for none. It is never shown either.
     """
 
     spec: ClusterSpec
@@ -44,6 +45,7 @@ class ClusterPart:
     nodes: tuple[str, ...]
     whole: WholeCluster = field(default_factory=WholeCluster)
     secret: bytes = field(default=b"", repr=False)
+    sssd: str = field(default="", repr=False)
 
     @property
     def local_spec(self) -> ClusterSpec:

@@ -20,6 +20,7 @@ from gpuprov.fleet.member.told_part import fingerprint_of
 from gpuprov.fleet.planned_part import PlannedPart, read_planned_part
 from gpuprov.fleet.settle import settle_spanning
 from gpuprov.fleet.share import prove_new_share, prove_share
+from gpuprov.fleet.site_file import read_for_hosts
 from gpuprov.fleet.tunnel_keys import with_tunnels
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import part_error, read_each
@@ -91,6 +92,7 @@ class Agreed:
         older: By host, its nodes with an older image, and what it lacks.
         unlimited: By host, its nodes that stay without limits of processes and memory.
         secret: What the nodes share now; empty where there is none.
+        sssd: The site's sssd.conf that the spec names; empty for none.
     """
 
     seen: SpanningCluster
@@ -101,6 +103,7 @@ class Agreed:
     nodes: Mapping[str, tuple[str, ...]]
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
+    sssd: str = field(default="", repr=False)
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     older: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -139,6 +142,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
     with reporter.phase("plan"):
         spec = settle_spanning(order.draft, seen)
         check_spec(spec)
+        sssd = read_for_hosts(spec)
         before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
         seen = replace(seen, whole=leaving.without(before))
         proven = prove_new_share(spec, seen, hosts, reporter, said=SHARE not in order.draft.left)
@@ -156,6 +160,7 @@ def agree_with_hosts(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> A
             nodes=nodes,
             lines={},
             secret=b"",
+            sssd=sssd,
         )
         planned = look_and_plan_parts(order, spec, begun, hosts)
         whole = begun.whole.with_hosts({host: one.mine for host, one in planned.items()}).changed_from(before)
@@ -240,6 +245,7 @@ def requests_of_parts(
         spec=raw(dump_spec(spec)),
         whole=agreed.whole,
         secret=secret,
+        sssd=agreed.sssd,
         keep_on_failure=order.keep_on_failure,
         prune=order.prune,
         force=policy.force,

@@ -19,6 +19,7 @@ from gpuprov.fleet.hosted_cluster import host_of_controller, untold_hosts
 from gpuprov.fleet.hosted_order import HostedOrder
 from gpuprov.fleet.node_home import choose_host, find_another, get_secret, seek_hosts
 from gpuprov.fleet.ready import wait_ready_there
+from gpuprov.fleet.site_file import read_for_hosts
 from gpuprov.link.answers import read_answer
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import read_each, told_by
@@ -93,8 +94,9 @@ def _create_beside(order: HostedOrder, seen: SpanningCluster, hosts: Hosts, secr
     host = choose_host(order, seen)
     if order.host is None:
         reporter.note(f"{order.node.name} goes to {host}")
+    sssd = read_for_hosts(seen.spec) if seen.spec else ""
     try:
-        told = _create(order, seen.machines[host], hosts, secret)
+        told = _create(order, seen.machines[host], hosts, secret, sssd)
     except UsageError as refusal:
         another = find_another(refusal, order, seen, host)
         if another is None:
@@ -129,12 +131,13 @@ def _create_alone(order: HostedOrder, machine: RemoteMachine, hosts: Hosts) -> D
     return Done(outcome=Outcome(changed=tuple(f"{machine.name}: {line}" for line in told.changed)))
 
 
-def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: bytes = b"") -> Created:
+def _create(order: HostedOrder, machine: RemoteMachine, hosts: Hosts, secret: bytes = b"", sssd: str = "") -> Created:
     wanted = CreateOrder(
         order=raw(write_order(order.node)),
         gpu_mode=order.node.gpu_mode,
         engine=order.engine,
         secret=secret,
+        sssd=sssd,
         wait_s=order.wait_s,
     )
     (answer,) = hosts.work({machine: MemberRequest(order=wanted)})

@@ -154,7 +154,8 @@ def plan_up(order: PlanOrder, spec: ClusterSpec, observed: Observed, roles: Role
     starting = [*todo.start, *todo.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
     members = planned_members(todo)
-    crew = Crew(spec=spec, members=part.whole.reachable_members() if part else members)
+    there = part.whole.reachable_members() if part else members
+    crew = Crew(spec=spec, members=there, sssd=part.sssd if part else "")
     if part is None or part.matches(members):  # else the hosts have yet to agree
         roles.refuse_crew(crew)
     return UpPlan(

@@ -164,7 +164,7 @@ def _create(
         reporter.note(line)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     old = [node for node in state.nodes if node.complete]
-    crew = replace(present_crew(state, [planned_member(design)]), spec=spec)
+    crew = replace(present_crew(state, [planned_member(design)]), spec=spec, sssd=order.sssd)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter):
         files = gather_files(driver, crew, state, {design.role: image}, reading, designs=[design])
         with leaving(driver, plan.leaves, policy, reporter=reporter):

@@ -87,6 +87,21 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SiteFile:
+    """A site's sssd.conf.
+
+    Attributes:
+        nodes: Those of this host whose image takes it.
+        text: None where the cluster has none, or it is not known here.
+        kept: Whether it is not known here, so that nodes keep theirs.
+    """
+
+    nodes: frozenset[str] = frozenset()
+    text: str | None = field(default=None, repr=False)
+    kept: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileSet:
     """The files of a cluster's nodes.
 
@@ -97,8 +112,7 @@ class FileSet:
         rendering: By role, what renders its files for a member.
         variables: By node of this host.
         with_people: The nodes of this host that take accounts of people.
-        with_sssd: Those that take a site's sssd.conf.
-        sssd: It; None where there is none.
+        site: The site's sssd.conf, and who takes it.
     """
 
     crew: Crew
@@ -107,8 +121,7 @@ class FileSet:
     rendering: Mapping[str, Render]
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     with_people: frozenset[str] = frozenset()
-    with_sssd: frozenset[str] = frozenset()
-    sssd: str | None = field(default=None, repr=False)
+    site: SiteFile = SiteFile()
 
     def of(self, name: str) -> tuple[File, ...]:
         """What is kept up to date on a node; who may log in is its user's to change after the first boot."""
@@ -123,11 +136,13 @@ class FileSet:
             return ()
         spec = self.crew.spec
         login = member.name == spec.slurm.login
-        directory = bool(spec.sssd) and member.name in self.with_sssd
+        directory = bool(spec.sssd) and member.name in self.site.nodes
         return people_files(spec.people, shared=self._shares(member), login=login, directory=directory)
 
     def _sssd(self, member: Member) -> tuple[File, ...]:
-        return sssd_files(self.sssd, shared=self._shares(member)) if member.name in self.with_sssd else ()
+        if self.site.kept or member.name not in self.site.nodes:
+            return ()
+        return sssd_files(self.site.text, shared=self._shares(member))
 
     def _shares(self, member: Member) -> bool:
         shares = any(role.shares for role in self.roles if role.name == member.role)
@@ -159,7 +174,6 @@ def gather_files(
     for role in roles:
         read = partial(role.read_secret, driver, state) if reading is None else partial(reading.secret, role.name)
         rendering[role.name] = role.gather_files(driver, crew, state, images.get(role.name), read)
-    with_sssd, sssd = _find_sssd(crew, state, images)
     hosts = render_hosts(crew.spec.name, crew.members)
     variables = {node.name: node.environment for node in state.nodes}
     variables |= {design.name: design.environment for design in designs}
@@ -170,8 +184,7 @@ def gather_files(
         rendering=rendering,
         variables=variables,
         with_people=_find_with_people(crew, state, images),
-        with_sssd=with_sssd,
-        sssd=sssd,
+        site=_find_site_file(crew, state, images),
     )
 
 
@@ -189,30 +202,32 @@ def _find_with_people(crew: Crew, state: ClusterState, images: Mapping[str, Imag
     return frozenset(labels.keys() - {*without})
 
 
-def _find_sssd(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> tuple[frozenset[str], str | None]:
-    """The nodes of this host whose image takes a site's sssd.conf, and that.
+def _find_site_file(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> SiteFile:
+    """The site's sssd.conf, and the nodes of this host whose image takes it.
 
-    Where it cannot be read, nodes that are there keep theirs.
+    Where it is not known, nodes that are there keep theirs. Over hosts, those know it that are sent it, and no other: a
+    file of their own at that path may be another one.
 
     Raises:
-        UsageError: It cannot be read, and a new node needs it.
+        UsageError: It is not known, and a new node needs it.
     """
     labels = _labels_here(crew, state, images)
     nodes = frozenset(name for name in labels if LABEL_SSSD in labels[name])
     path = crew.spec.sssd
     if path is None or not nodes:
-        return nodes, None
-    text, why = read_sssd(Path(path))
+        return SiteFile(nodes=nodes)
+    over_hosts = crew.sssd, "" if crew.sssd else "was not sent to this host"
+    text, why = over_hosts if crew.spec.hosts else read_sssd(Path(path))
     why = why or "; ".join(find_sssd_problems(text))
     if not why:
-        return nodes, text
+        return SiteFile(nodes=nodes, text=text)
     if nodes - {node.name for node in state.nodes}:
         raise UsageError(
             f"the sssd.conf of cluster {crew.spec.name} is needed for a new node",
             evidence=f"{path} {why}",
             fix=f"ls -l {path}",
         )
-    return frozenset(), None
+    return SiteFile(nodes=nodes, kept=True)
 
 
 def _labels_here(crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> dict[str, Mapping[str, str]]:

@@ -28,11 +28,13 @@ class Crew:
         spec: What was asked for.
         members: Every node of the cluster, of whatever role, by name.
         controller: The node that gives work now; None where that is to be found out.
+        sssd: A site's sssd.conf as a controller has sent it, for a cluster over hosts; empty where none did.
     """
 
     spec: ClusterSpec
     members: tuple[Member, ...]
     controller: str | None = None
+    sssd: str = field(default="", repr=False)
 
     def of(self, role: str) -> tuple[Member, ...]:
         """The members of one role."""

@@ -23,6 +23,7 @@ class NodeOrder(Shape, frozen=True, kw_only=True):
         agreed: Whether a controller asks, for a cluster that spans hosts; no part of what the node is either.
         new_cluster: Whether it may begin a cluster although another one has a name like that; no part of the node.
         secret: What its nodes share, in base64, as that controller knows it.
+        sssd: A site's sssd.conf, as that controller has read it; empty for none.
     """
 
     name: str
@@ -40,8 +41,10 @@ class NodeOrder(Shape, frozen=True, kw_only=True):
     agreed: bool = False
     new_cluster: bool = False
     secret: str = ""
+    sssd: str = ""
 
     def __repr__(self) -> str:
-        """Without the secret."""
-        said = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "secret")
+        """Without what is secret."""
+        names = (name for name in self.__struct_fields__ if name not in ("secret", "sssd"))
+        said = (f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({', '.join(said)})"

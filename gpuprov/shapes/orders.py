@@ -187,6 +187,7 @@ class MemberUpOrder(ClusterOrder, frozen=True, kw_only=True):
         whole: Of a cluster that spans hosts, the nodes of all hosts; null of others.
         record: Fingerprint of spec and whole, in place of them, where the host has recorded just these; else empty.
         secret: Of a cluster that spans hosts, what all its nodes share; empty where nothing or to be read.
+        sssd: Of a cluster that spans hosts, the site's sssd.conf that its spec names; empty for none.
         drain_s: How long jobs on nodes that have to leave are waited for; null not at all.
     """
 
@@ -197,6 +198,7 @@ class MemberUpOrder(ClusterOrder, frozen=True, kw_only=True):
     nodes: Names = ()
     whole: WholeCluster | None = None
     secret: bytes = b""
+    sssd: str = ""
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -351,12 +353,14 @@ class CreateOrder(SeekOrder, frozen=True, kw_only=True):
     Attributes:
         engine: For a cluster that is not there yet; empty for the default one.
         secret: What the nodes of a cluster over hosts share.
+        sssd: The site's sssd.conf that the spec of such a cluster names; empty for none.
         wait_s: How long to wait for GPUs; null not at all.
     """
 
     verb: ClassVar[str] = "create"
     engine: Word = ""
     secret: bytes = b""
+    sssd: str = ""
     wait_s: Seconds | None = None
 
 

@@ -109,16 +109,24 @@ def _find(spec: ClusterSpec, root: Path) -> Found:
     path = spec.sssd
     if path is None:
         return
-    if spec.hosts:
-        yield KEY, "is not supported with `hosts`", "null"
-    elif not path.startswith("/") or ".." in PurePosixPath(path).parts or not path.isprintable():
+    if not path.startswith("/") or ".." in PurePosixPath(path).parts or not path.isprintable():
         yield KEY, f"{path[:80]!r} is not an absolute path without `..`", FORM
-    else:
-        text, unread = read_sssd(root / path.lstrip("/"))
-        for message in [unread] if unread else find_sssd_problems(text):
-            yield KEY, f"{path[:80]} {message}", FORM
-        if not unread:
-            yield from _find_lacking(spec, text)
+    elif not spec.hosts:  # which do not have it: whoever asks them sends it
+        yield from find_faults_of_file(spec, *read_sssd(root / path.lstrip("/")))
+
+
+def find_faults_of_file(spec: ClusterSpec, text: str, unread: str) -> Found:
+    """What is wrong with the file that a spec names, as a rule finds it.
+
+    Args:
+        spec: That spec.
+        text: What `read_sssd` read.
+        unread: And why it did not.
+    """
+    for message in [unread] if unread else find_sssd_problems(text):
+        yield KEY, f"{str(spec.sssd)[:80]} {message}", FORM
+    if not unread:
+        yield from _find_lacking(spec, text)
 
 
 def _find_lacking(spec: ClusterSpec, text: str) -> Found:

@@ -144,7 +144,9 @@ def _up_order(order: MemberUpOrder, host: Host, reporter: Reporter) -> UpOrder:
         spec, whole = load_spec_json(text_of(order.spec), cluster=check_cluster_name(order.cluster)), order.whole
     part = None
     if whole:
-        part = ClusterPart(spec=spec, host=host.name, nodes=order.nodes, whole=whole, secret=order.secret)
+        part = ClusterPart(
+            spec=spec, host=host.name, nodes=order.nodes, whole=whole, secret=order.secret, sssd=order.sssd
+        )
     return UpOrder(
         spec=part.local_spec if part else spec,
         part=part,

@@ -50,7 +50,7 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> Sought:
 
 def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> Created:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
-    wanted = changed(_order_of(order), secret=base64.b64encode(order.secret).decode())
+    wanted = changed(_order_of(order), secret=base64.b64encode(order.secret).decode(), sssd=order.sssd)
     driver, done = make_node(wanted, host, engine=order.engine, wait_s=order.wait_s, reporter=reporter)
     facts = driver.facts()
     here = [present_member(node) for node in observe_cluster(driver, wanted.cluster).nodes if node.complete]

@@ -115,10 +115,12 @@ def test_nothing_changes_where_the_file_is_none(site: Site) -> None:
 def test_nodes_keep_theirs_while_the_file_cannot_be_read(site: Site) -> None:
     site.conf.write_text(TEXT)
     site.up()
+    groups = site.typed.world.file("c001", "/var/lib/extrausers/group")
     site.conf.unlink()
     assert main(("stop", "c001"), host=site.typed.world.host) == 0
     assert main(("start", "c001"), host=site.typed.world.host) == 0
     assert site.files("c001") == {CONF, MORE, APPLIED}
+    assert site.typed.world.file("c001", "/var/lib/extrausers/group") == groups == "people:x:59401:\n"
     assert "cannot be read" in site.up(expect=2)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.errors import UsageError
+from gpuprov.fleet.site_file import read_for_hosts
 from gpuprov.roles.registry import ROLE_NAMES
 from gpuprov.shapes.cluster_spec import ClusterSpec
 from gpuprov.spec.load import read_draft
@@ -99,12 +101,19 @@ def test_a_provider_needs_its_package(tmp_path: Path) -> None:
     assert load(tmp_path, "image: {packages: [sssd-ad]}\n").image.packages == ("sssd-ad",)
 
 
-def test_it_is_not_for_several_hosts(tmp_path: Path) -> None:
+def test_hosts_are_sent_it_and_need_not_have_it(tmp_path: Path) -> None:
+    spec = load(tmp_path, "hosts: [{name: a}]\n")
+    assert spec.sssd == str(tmp_path / "sssd.conf")
+    with pytest.raises(UsageError, match=r"the hosts of cluster lab cannot be sent its sssd\.conf") as refused:
+        read_for_hosts(spec)
+    assert refused.value.evidence.endswith("sssd.conf cannot be read: No such file or directory")
     (tmp_path / "sssd.conf").write_text(CONF)
-    assert any(
-        problem.startswith("sssd: line 2: is not supported with `hosts`")
-        for problem in faults(tmp_path, "hosts: [{name: a}]\n")
-    )
+    assert (read_for_hosts(spec), read_for_hosts(ClusterSpec())) == (CONF, "")
+    (tmp_path / "sssd.conf").write_text("hunter2\n[sssd]\n")
+    with pytest.raises(UsageError) as refused:
+        read_for_hosts(spec)
+    assert "line 1 is in no section" in refused.value.evidence
+    assert "hunter2" not in str(vars(refused.value))
 
 
 def test_homes_are_in_the_shared_folder_and_services_those_that_names_need() -> None:
