@@ -105,6 +105,8 @@ def test_a_job_is_held_to_the_limits_of_its_qos(pair: Pair) -> None:
     lacking = pair.gpuprov(*submit[:-3], "none", "--", "true", expect=2)
     assert "Invalid qos specification" in lacking.stderr
     assert "--qos NAME, one of these, or omit it: brief, normal" in lacking.stderr
+    beyond = pair.gpuprov(*submit[:-2], "--time", "1h", "--", "true", expect=2)
+    assert "fix: --time 30m, the most that the QOS brief allows" in beyond.stderr
     wait = Wait(what="the job on record", timeout_s=60, fix="sacct", interval_s=0.5)
     sacct = ("sacct", "-X", "-n", "-P", "-o", "User,QOS")
     wait.until(lambda: pair.gpuprov.in_node(pair.first, *sacct).splitlines(), lambda found: "work|brief" in found)
@@ -126,6 +128,7 @@ def test_a_person_who_is_over_the_limit_of_a_qos_waits_and_is_told_why(pair: Pai
     free = pair.gpuprov.in_node(pair.first, "sinfo", "-h", "-N", "-p", "long", "-o", "%N %t")
     assert "idle" in free, "there is room"
     assert "wait" in pair.gpuprov("explain", "(QOSMaxGRESPerUser)").stdout
+    assert f"{waits} waits: QOSMaxGRESPerUser (this person has as" in pair.gpuprov("jobs", "logs", *here, waits).stderr
     pair.gpuprov("jobs", "cancel", *here, runs)
     wait.until(states, lambda found: ("running", None) in found)
     pair.gpuprov("jobs", "cancel", *here, waits)
@@ -147,6 +150,26 @@ def test_slurm_takes_jobs_of_a_person_whose_number_changes(pair: Pair) -> None:
 
 def test_a_gpu_has_a_type_and_its_node_a_feature(pair: Pair) -> None:
     assert pair.srun("-C", "h100", "--gres=gpu:h100:1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES") == "0"
+    submit = ("submit", "--cluster", pair.place.cluster, "--no-project")
+    pair.gpuprov(*submit, "--gpus", "h100:1", "--wait", "--", "sh", "-c", 'test "$CUDA_VISIBLE_DEVICES"')
+    refused = pair.gpuprov(*submit, "--gpus", "b200", "--", "true", expect=2).stderr
+    assert "its types: h100" in refused
+
+
+def test_what_scancel_ends_is_cancelled(pair: Pair) -> None:
+    here = ("--cluster", pair.place.cluster)
+    job = pair.gpuprov("submit", *here, "--no-project", "--count", "6", "--", "sleep", "600").stdout.strip()
+
+    def jobs() -> dict[str, str]:
+        rows = json.loads(pair.gpuprov("--json", "jobs", "show", *here, job).stdout)["jobs"]
+        return {row["id"]: row["state"] for row in rows}
+
+    wait = Wait(what="the runs", timeout_s=90, fix="squeue", interval_s=0.5)
+    wait.until(lambda: [*jobs().values()], lambda found: "running" in found and "waiting" in found)
+    shown = json.loads(pair.gpuprov("--json", "jobs", "show", *here, job).stdout)
+    (array,) = shown["submissions"][0]["slurm"]
+    pair.gpuprov.in_node(pair.first, "scancel", str(array))
+    wait.until(lambda: set(jobs().values()), lambda found: found == {"cancelled"})
 
 
 def test_verify_tells_that_a_job_opens_a_gpu_that_it_did_not_ask_for(pair: Pair) -> None:
@@ -264,3 +287,5 @@ def test_partitions_and_shards_go_as_they_came(pair: Pair) -> None:
     assert "/etc/slurm/slurm.conf" in pair.up(LESS)
     assert pair.gpuprov.in_node(pair.first, "sinfo", "-h", "-o", "%R %G").split() == ["long", "gpu:h100:1"]
     assert "unchanged" in pair.up(LESS)
+    submit = ("submit", "--cluster", pair.place.cluster, "--no-project", "--qos", "brief", "--", "true")
+    assert "its spec has no slurm.qos" in pair.gpuprov(*submit, expect=2).stderr

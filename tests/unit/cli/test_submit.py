@@ -11,6 +11,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
+from gpuprov.cli.jobs_table import name_waits
 from gpuprov.cli.main import main, root
 from gpuprov.cli.options import complete_jobs
 from gpuprov.core.errors import EngineError, TimedOut
@@ -20,6 +21,7 @@ from gpuprov.machine.local import LocalHost
 from gpuprov.machine.survey import EngineDoor
 from gpuprov.shapes.base import changed, read
 from gpuprov.shapes.cluster_spec import JobsSpec
+from gpuprov.shapes.jobs import Jobs
 from gpuprov.shapes.submitter import Submitter
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
@@ -688,3 +690,68 @@ def test_what_the_cluster_lacks_is_refused_with_what_to_type(
     assert "show 99" not in refused[2]
     assert held.jobs.orders() == []
     assert held.jobs.slurm.typed("sbatch") == []
+
+
+def test_ctrl_c_in_a_wait_says_that_the_jobs_go_on(held: Controller) -> None:
+    for _ in range(2):
+        held("submit", "--no-project", "--", "true")
+
+    def interrupt(command: Command) -> ExecResult:
+        held.jobs.say = None
+        if "wait" in command.argv:
+            raise KeyboardInterrupt
+        result = held.jobs(command)
+        held.jobs.say = interrupt
+        return result
+
+    held.jobs.say = interrupt
+    held("jobs", "wait", "1", "2", code=130)
+    told = "1, 2 are waiting; to end it: gpuprov jobs cancel 1 2; to look: gpuprov jobs show 1 2"
+    assert told in held.said.err
+    held("jobs", "cancel", "1")
+    held.jobs.say = interrupt
+    held("jobs", "wait", "1", code=130)
+    assert "1 has ended: gpuprov jobs show 1\n" in held.said.err
+
+
+def test_ctrl_c_in_a_log_says_that_the_job_goes_on(held: Controller) -> None:
+    held("submit", "--no-project", "--", "true")
+    asked = []
+
+    def interrupt(command: Command) -> ExecResult:
+        asked.append("logs" in command.argv)
+        held.jobs.say = None
+        if sum(asked) > 1:
+            raise KeyboardInterrupt
+        result = held.jobs(command)
+        held.jobs.say = interrupt
+        return result
+
+    held.jobs.say = interrupt
+    held("jobs", "logs", "--follow", "1", code=130)
+    assert "1 waits: Resources (no node has enough free now)" in held.said.err
+    assert "1 is waiting; to end it: gpuprov jobs cancel 1; to look: gpuprov jobs show 1" in held.said.err
+
+
+def test_a_job_that_runs_and_has_printed_nothing_says_so(held: Controller) -> None:
+    held("submit", "--no-project", "--", "true")
+    (task,) = held.jobs.slurm.listed()
+    (held.jobs.slurm.tasks / task).write_text("RUNNING")
+    assert held("jobs", "logs", "1") == ""
+    assert "1 runs, and has printed nothing yet" in held.said.err
+    log = held.jobs.folder / "jobs/1/runs/0/log.txt"
+    log.parent.mkdir(parents=True)
+    log.write_text("begun\n")
+    assert held("jobs", "logs", "1") == "begun\n"
+    assert "nothing yet" not in held.said.err
+
+
+def test_why_jobs_wait_is_said_once_for_each_reason(held: Controller) -> None:
+    for _ in range(2):
+        held("submit", "--no-project", "--count", "2", "--", "echo", "{n}")
+    jobs = read(Jobs, held.document("jobs")).jobs
+    assert name_waits(jobs) == ["1, 2 wait: Resources (no node has enough free now)"]
+    assert "  reason    Resources (no node has enough free now)\n" in held("jobs", "show", "1.0")
+    one = [changed(job, reason=f"Reason{number}") for number, job in enumerate(jobs)]
+    assert name_waits(one)[0] == "1 waits: Reason0"
+    assert name_waits([changed(job, state="running") for job in jobs]) == []
