@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.waiting import Wait
+from tests.e2e.test_slurm_in_full import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
@@ -35,24 +37,34 @@ slurm:
   backup: {backup}
   qos: [{{name: long, max_time: 12h}}]
   partitions: [{{name: gpu}}, {{name: short, max_time: 10m, nodes: [{worker}]}}]
+  rest: {rest}
 """
+PACKAGES = "image: {packages: [slurmrestd, slurm-wlm-jwt-plugin]}\n"
+PORT = 26823
+INSIDE = {"lxd": ("lxc", "exec", "{}", "--"), "docker": ("docker", "exec", "{}")}
+KILLED = {"lxd": ("lxc", "stop", "--force"), "docker": ("docker", "kill")}
 
 
 class Pair:
     """A cluster of three nodes: the controller with slurmdbd, its backup, and one on which jobs run."""
 
-    def __init__(self, gpuprov: Gpuprov, place: Place) -> None:
-        self.gpuprov, self.place = gpuprov, place
+    def __init__(self, gpuprov: Gpuprov, place: Place, engine: str) -> None:
+        self.gpuprov, self.place, self.engine = gpuprov, place, engine
         self.controller, self.backup, self.worker = (place.node(number) for number in range(3))
         self.file = gpuprov.folder / "accounts.yaml"
 
-    def up(self, more: str = "") -> str:
-        tail = ACCOUNTS.format(backup=self.backup, worker=self.worker, more=more)
-        self.file.write_text(self.place.spec(count=3, gpus="per_node: 1", share="true") + tail)
-        return self.gpuprov("cluster", "up", "-f", str(self.file), "--no-verify").all
+    def up(self, *options: str, more: str = "", accounts: bool = True, rest: bool = False) -> str:
+        names = {"backup": self.backup, "worker": self.worker, "more": more, "rest": str(rest).lower()}
+        tail = (PACKAGES if rest else "") + (ACCOUNTS.format(**names) if accounts else "")
+        spec = self.place.spec(count=3, gpus="per_node: 1", share="true", engine=self.engine)
+        self.file.write_text(spec + tail)
+        return self.gpuprov("cluster", "up", "-f", str(self.file), "--no-verify", *options).all
+
+    def inside(self, node: str) -> list[str]:
+        return [word.format(node) for word in INSIDE[self.engine]]
 
     def run(self, *argv: str, at: str = "", code: int = 0) -> str:
-        command = ["lxc", "exec", at or self.backup, "--", *argv]
+        command = [*self.inside(at or self.backup), *argv]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == code, done.stdout + done.stderr
         return (done.stdout + done.stderr).strip()
@@ -71,8 +83,8 @@ class Pair:
     def kill(self) -> None:
         """The controller's node; returns once the backup has taken over."""
         time.sleep(WRITTEN_S)
-        subprocess.run(["lxc", "stop", "--force", self.controller], check=True, timeout=120)
-        asked = ["lxc", "exec", self.backup, "--", "timeout", "20", "squeue", "-h"]
+        subprocess.run([*KILLED[self.engine], self.controller], check=True, timeout=120)
+        asked = [*self.inside(self.backup), "timeout", "20", "squeue", "-h"]
         wait = Wait(what="the backup to take over", timeout_s=LIMIT_S, fix="scontrol ping", interval_s=1)
         run = lambda: subprocess.run(asked, check=False, capture_output=True, timeout=LIMIT_S).returncode  # noqa: E731
         wait.until(run, lambda code: not code)
@@ -89,12 +101,14 @@ class Pair:
 
 
 @pytest.fixture
-def pair(gpuprov: Gpuprov, place: Place, lxc: object) -> Iterator[Pair]:  # noqa: ARG001
-    yield Pair(gpuprov, place)
+def pair(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> Iterator[Pair]:
+    engine = getattr(request, "param", "lxd")
+    request.getfixturevalue("docker" if engine == "docker" else "lxc")
+    yield Pair(gpuprov, place, engine)
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
 
 
-def _change_places(pair: Pair, *also: str) -> None:
+def _change_places(pair: Pair, *also: str, while_away: Callable[[], object] = lambda: None) -> None:
     """The backup takes over with people, limits and partitions, and the controller's node comes back."""
     runs = pair.batch("work", "sleep 50")
     pair.wait_for(runs, "RUNNING")
@@ -107,6 +121,7 @@ def _change_places(pair: Pair, *also: str) -> None:
     assert "; jobs go on, and " in said
     told = pair.gpuprov("--json", "verify", "--cluster", pair.place.cluster, expect=1).stdout
     assert "slurmdbd does not answer; it is on the node with the address" in told
+    while_away()
     for job in (runs, *late):
         pair.wait_for(job, "COMPLETED")
     pair.gpuprov("start", pair.controller)
@@ -153,3 +168,26 @@ def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> N
     pair.up(more=", {name: eve, uid: 10003, gpus: 1}")
     _change_places(pair, "eve")
     _has_its_gpu(pair, _begin_before_its_node_has_registered(pair))
+
+
+def test_a_cluster_from_before_gets_accounting_a_backup_and_tokens(pair: Pair) -> None:
+    """What has a token goes on with the backup, as do people."""
+    pair.up(accounts=False)
+    pair.up("--renew", "--yes", rest=True)
+    assert "unchanged" in pair.up(rest=True)
+    token = pair.gpuprov("token", "--cluster", pair.place.cluster).stdout.strip()
+    _change_places(pair, while_away=lambda: _lists_jobs(pair, token))
+
+
+def _lists_jobs(pair: Pair, token: str) -> None:
+    """By the REST API of the backup, with a token of the controller and with one of its own."""
+    here = ("--cluster", pair.place.cluster)
+    tokens = (token, pair.gpuprov("token", *here).stdout.strip())
+    with pair.gpuprov.start("rest", *here, "--port", str(PORT)) as relay:
+        assert relay.stdout is not None
+        assert relay.stdout.readline() == f"address: http://127.0.0.1:{PORT}/\n"
+        for one in tokens:
+            with ask(f"http://127.0.0.1:{PORT}/slurm/v0.0.38/jobs", one) as answer:
+                assert "work" in {job["user_name"] for job in json.load(answer)["jobs"]}
+        relay.send_signal(signal.SIGINT)
+        relay.communicate(timeout=60)
