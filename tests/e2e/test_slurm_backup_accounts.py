@@ -170,6 +170,13 @@ def test_a_new_cluster_s_backup_takes_over_with_everybody_in_it(pair: Pair) -> N
     _has_its_gpu(pair, _begin_before_its_node_has_registered(pair))
 
 
+@pytest.mark.parametrize("pair", ["docker"], indirect=True)
+def test_a_backup_takes_over_with_everybody_on_docker(pair: Pair) -> None:
+    pair.up()
+    assert "unchanged" in pair.up()
+    _change_places(pair)
+
+
 def test_a_cluster_from_before_gets_accounting_a_backup_and_tokens(pair: Pair) -> None:
     """What has a token goes on with the backup, as do people."""
     pair.up(accounts=False)
