@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _LOOK_S: Final = 10.0
 _MOST_ASKED: Final = 20  # submissions of which a list asks: each takes two commands
 _TASKS: Final = r"[0-9]{1,7}|\[[0-9,-]{1,5000}(?:\.\.\.)?(?:%[0-9]{1,7})?\]"  # a long list ends with dots
-_LINE: Final = re.compile(rf"([0-9]{{1,10}})_({_TASKS})\|(CANCELLED)?", re.ASCII)
+_LINE: Final = re.compile(rf"([0-9]{{1,10}})_({_TASKS})\|([A-Z_]{{1,30}})", re.ASCII)
+_CANCELLED: Final = "CANCELLED"
+_WAITS: Final = "PENDING"
 _RANGE: Final = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 
 
@@ -44,7 +46,7 @@ class CancelledTasks:
 
 
 def _find(chunks: Sequence[Chunk]) -> tuple[set[int], set[int]]:
-    """Those that Slurm calls cancelled, and those of which the accounting has nothing, although it has their array.
+    """Those that Slurm calls cancelled, and those of an array on record of which there is no record that they began.
 
     Slurm forgets a single task at once that is cancelled while it waits; one that began is on record.
     """
@@ -57,10 +59,10 @@ def _find(chunks: Sequence[Chunk]) -> tuple[set[int], set[int]]:
         )
     )
     runs = [range(chunk.first, chunk.first + chunk.size) for chunk in chunks]
-    absent = {
-        number for numbers in runs if records.keys() & set(numbers) for number in numbers if number not in records
-    }
-    return {number for told in (ends, records) for number, is_cancelled in told.items() if is_cancelled}, absent
+    known = [numbers for numbers in runs if records.keys() & set(numbers)]
+    # the accounting hears of a task that waited and is gone when the next one of the array starts
+    absent = {number for numbers in known for number in numbers if records.get(number, _WAITS) == _WAITS}
+    return {number for told in (ends, records) for number, state in told.items() if state == _CANCELLED}, absent
 
 
 def _ask(argv: Sequence[str]) -> str:
@@ -70,12 +72,12 @@ def _ask(argv: Sequence[str]) -> str:
         return ""
 
 
-def parse_ends(said: str, chunks: Sequence[Chunk]) -> dict[int, bool]:
-    """Whether runs are cancelled, by number, from lines such as `17_[0-3,5]|CANCELLED by 0`; others are skipped.
+def parse_ends(said: str, chunks: Sequence[Chunk]) -> dict[int, str]:
+    """The state of runs by number, from lines such as `17_[0-3,5]|CANCELLED by 0`; others are skipped.
 
     A task that was requeued has a line for each time; the last one counts.
     """
-    ends: dict[int, bool] = {}
+    ends: dict[int, str] = {}
     for line in said.splitlines():
         match = _LINE.match(line)
         chunk = next((one for one in chunks if match and one.slurm == int(match[1])), None)
@@ -84,5 +86,5 @@ def parse_ends(said: str, chunks: Sequence[Chunk]) -> dict[int, bool]:
         for first, last in _RANGE.findall(match[2].partition("%")[0]):
             # what Slurm lists is bounded by what was handed in
             for task in range(int(first), min(int(last or first), chunk.size - 1) + 1):
-                ends[chunk.first + task] = match[3] is not None
+                ends[chunk.first + task] = match[3]
     return ends

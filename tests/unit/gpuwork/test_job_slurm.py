@@ -80,19 +80,22 @@ CHUNKS = [Chunk(slurm=17, first=0, size=1000), Chunk(slurm=20, first=1000, size=
     ],
 )
 def test_the_runs_that_slurm_has_cancelled_are_told_by_its_words(said: str, cancelled: list[int]) -> None:
-    assert [number for number, is_cancelled in parse_ends(said, CHUNKS).items() if is_cancelled] == cancelled
+    assert [number for number, state in parse_ends(said, CHUNKS).items() if state == "CANCELLED"] == cancelled
 
 
 def test_a_submission_is_asked_of_once_and_so_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
-    for name, says in (("squeue", "exit 1"), ("sacct", 'echo "17_[0-1]|CANCELLED by 0"; echo "17_[2-996]|PENDING"')):
+    for name, says in (
+        ("squeue", "exit 1"),
+        ("sacct", 'echo "17_[0-1]|CANCELLED by 0"; echo "17_[2-996]|RUNNING"; echo "17_997|PENDING"'),
+    ):
         program = tmp_path / name
         program.write_text(f'#!/bin/sh\necho "{name} $*" >>{log}\n{says}\n')
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     asked = CancelledTasks()
     for _ in range(3):
-        assert asked.of(CHUNKS, []) == {0, 1, 997, 998, 999}, "nothing of the last ones is on record"
+        assert asked.of(CHUNKS, []) == {0, 1, 997, 998, 999}, "nothing on record says that the last ones began"
     assert asked.of(CHUNKS, [0, 998]) == {0, 1, 997, 999}, "Slurm says it of 0"
     assert log.read_text().splitlines() == [
         "squeue -h -r -t CANCELLED -j 17,20 -o %F_%K|%T",
