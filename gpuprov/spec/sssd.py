@@ -124,7 +124,7 @@ def find_faults_of_file(spec: ClusterSpec, text: str, unread: str) -> Found:
         unread: And why it did not.
     """
     for message in [unread] if unread else find_sssd_problems(text):
-        yield KEY, f"{str(spec.sssd)[:80]} {message}", FORM
+        yield KEY, f"{spec.sssd} {message}", FORM
     if not unread:
         yield from _find_lacking(spec, text)
 
