@@ -156,7 +156,8 @@ class VerbGroup(click.Group):
         except click.UsageError as error:
             short = VERBS[self._path].digits if self._path in VERBS else ""
             if short and args[0][:1].isdigit():
-                return short, self.get_command(ctx, short), args
+                command = cast("click.Command", self.get_command(ctx, short))
+                return short, command, [*_taken_along(ctx, command), *args]
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
@@ -250,6 +251,18 @@ def _as_group(path: str, command: click.Command) -> VerbGroup:
 
     group.callback = begin
     return group
+
+
+def _taken_along(context: click.Context, command: click.Command) -> list[str]:
+    """The options typed before what stands for a verb, as it has them too: `jobs --cluster lab 8`."""
+    common, there, words = _names(common_options()), _names(command.params), list[str]()
+    for option in context.command.params:
+        name = option.name or ""
+        is_typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and is_typed and name in there - common:
+            words += [option.opts[-1], *([] if option.is_flag else [str(context.params[name])])]
+            context.set_parameter_source(name, ParameterSource.DEFAULT)
+    return words
 
 
 def _version_option() -> click.Option:

@@ -54,11 +54,14 @@ class Plain:
         try:
             yield
             end = "done"
+        except KeyboardInterrupt:
+            end = "interrupted"
+            raise
         finally:
             ended.set()
             ticker.join()
             seconds = time.monotonic() - started
-            if self._verbose or end == "failed" or seconds >= QUICK_S:
+            if self._verbose or end != "done" or seconds >= QUICK_S:
                 self._say(f"{name} {end} ({seconds:.1f} s)")
 
     def node(self, name: str, state: str) -> None:
@@ -143,18 +146,21 @@ class Live:
             self._redraw()
         ticker = threading.Thread(target=self._tick, args=(ended,), daemon=True)
         ticker.start()
-        failed = True
+        end, colour = "failed", RED
         try:
             yield
-            failed = False
+            end, colour = "done", GREEN
+        except KeyboardInterrupt:
+            end = "interrupted"
+            raise
         finally:
             ended.set()
             ticker.join()
             with self._lock:
                 self._running.remove(phase)
                 seconds = time.monotonic() - phase.started_s
-                mark = f"{RED}failed" if failed else f"{GREEN}done"
-                left = [f"{name} {mark}{PLAIN} {DIM}{seconds:.1f} s{PLAIN}"] if failed or seconds >= QUICK_S else []
+                is_told = end != "done" or seconds >= QUICK_S
+                left = [f"{name} {colour}{end}{PLAIN} {DIM}{seconds:.1f} s{PLAIN}"] if is_told else []
                 self._redraw(*left)
 
     def node(self, name: str, state: str) -> None:

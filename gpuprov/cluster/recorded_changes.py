@@ -25,7 +25,7 @@ _UNSET: Final = "unset"
 
 
 def describe_changes(spec: ClusterSpec, recorded: ClusterSpec | None) -> tuple[str, ...]:
-    """A line for each limit of jobs that differs, and lines for people, partitions, QOS and the backup.
+    """A line for each limit of jobs that differs, and lines for sssd, people, partitions, QOS and the backup.
 
     Args:
         spec: What is asked for.
@@ -37,6 +37,7 @@ def describe_changes(spec: ClusterSpec, recorded: ClusterSpec | None) -> tuple[s
     before = () if recorded is None and partitions != before else before
     return (
         *limits,
+        *_sssd(spec.sssd, had.sssd),
         *_listed("people", "person", spec.people, had.people),
         *_listed("partitions", "partition", partitions, before),
         *_listed("QOS", "QOS", spec.slurm.qos, had.slurm.qos),
@@ -65,6 +66,10 @@ def refuse_handed_on(spec: ClusterSpec, recorded: ClusterSpec | SpecError | None
                 fix=f"give {person.name} another number, or take {other} away before: "
                 + name_cluster(f"gpuprov person rm {other}", spec.name),
             )
+
+
+def _sssd(wanted: str | None, had: str | None) -> tuple[str, ...]:
+    return () if wanted == had else (f"record sssd: {_shown(wanted)} (until now {_shown(had)})",)
 
 
 def _backup(wanted: str | None, had: str | None) -> tuple[str, ...]:

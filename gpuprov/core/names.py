@@ -22,7 +22,7 @@ _OF_CLUSTER = {
     r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait|pull|rm))?)\b": "--cluster ",
     r"\bgpuprov (grid [a-z]+|anneal run|queue page|rest|token|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
     r"\bgpuprov usage\b": "--cluster ",
-    r"\bgpuprov (person (?:list|(?:add|set|rm) [a-z]+))\b": "--cluster ",
+    r"\bgpuprov (person (?:list|(?:add|set|rm) [a-z][a-z0-9_-]*))\b": "--cluster ",
 }
 _UNNAMED = r"(?!(?:(?!\bgpuprov\b)[^;\n])*? --(?:name|cluster|help)\b)"  # in the same command
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

@@ -20,14 +20,14 @@ from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.lifecycle.changing import changing
 from gpuprov.lifecycle.leaving import SPARE_JOBS, leaving, refuse_busy
 from gpuprov.lifecycle.out_of_service import Leave, NodesLeave
 from gpuprov.roles.base import spec_of
 from gpuprov.roles.departure import Departure
-from gpuprov.roles.registry import ROLES, role_of
+from gpuprov.roles.registry import ROLES, role_of, roles_of
 from gpuprov.spec.shared_folder import own_place
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def foresee_losses(
     (leave,) = _look(name, policy, observe_engine(driver)).leaves
     state, busy = leave.state, None
     doomed = find_doomed(driver, host, state, ROLES.outliving_folders(name)) if purge else ()
-    lines = [*describe_lost_nodes(state.nodes)]
+    roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
+    lines = [*describe_lost_nodes(state.nodes), *(line for role in roles for line in role.goes_along(state))]
     try:
         refuse_busy(driver, [leave], SPARE_JOBS)
     except UsageError as error:

@@ -362,6 +362,10 @@ class Role:
         """
         return None
 
+    def goes_along(self, state: ClusterState) -> tuple[str, ...]:
+        """What goes with all nodes of a cluster besides what is theirs, in words for whoever is asked."""
+        return ()
+
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom | None:
         """What a job can have of the nodes of a cluster that takes some; None if unknown."""
         return None

@@ -400,6 +400,12 @@ class SlurmRole(ControlledRole):
         accounts = {person.name: person.account for person in spec.people if person.account}
         return job_record.ask_record(driver, controller, since=since, until=until, accounts=accounts)
 
+    def goes_along(self, state: ClusterState) -> tuple[str, ...]:
+        """The record of jobs, where there is no accounting."""
+        if accounting.has_accounting(spec_of(state), state, None):
+            return ()
+        return ("the GPU hours of jobs of srun and sbatch, as its spec has no accounting",)
+
     def job_room(self, driver: Driver, state: ClusterState) -> JobRoom:
         """As its configuration says it to Slurm."""
         from gpuprov.roles.slurm.room_for_jobs import find_room  # as in `job_controller`

@@ -71,6 +71,9 @@ def test_plain_says_nothing_of_a_phase_that_goes_well_in_a_moment(monkeypatch: p
     with pytest.raises(ValueError, match="x"), plain.phase("slurm"):
         raise ValueError("x")
     assert stream.getvalue().startswith("slurm failed (")
+    with pytest.raises(KeyboardInterrupt), plain.phase("wait for 8"):
+        raise KeyboardInterrupt
+    assert "wait for 8 interrupted (" in stream.getvalue()
 
 
 def test_plain_says_that_a_phase_goes_on_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:

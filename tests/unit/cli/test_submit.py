@@ -146,6 +146,7 @@ def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Contro
     assert (order["time_limit_s"], order["memory_bytes"], order["retries"]) == (43200, 8 * 1024**3, 2)
     assert len(held.document("jobs")["jobs"]) == 100
     (shown,) = held.document("jobs", "show", "1.7")["submissions"]
+    assert held.document("jobs", "--cluster", "lab", "1.7")["submissions"] == [shown], "`show` is left out"
     assert shown["order"]["project"] is not None
     assert shown["order"]["count"] == 100
     assert "runs      100" in held("jobs", "show", "1.7")

@@ -34,6 +34,12 @@ def test_people_of_a_directory_have_no_number_to_show_or_to_hand_on() -> None:
     assert (lost_people(spec(dora, ANN), spec()), lost_people(spec(dora), spec())) == (("ann",), ())
 
 
+def test_the_site_s_sssd_conf() -> None:
+    with_sssd = changed(spec(ANN), sssd="/etc/site/sssd.conf")
+    assert describe_changes(with_sssd, spec(ANN)) == ("record sssd: /etc/site/sssd.conf (until now unset)",)
+    assert describe_changes(spec(ANN), with_sssd) == ("record sssd: unset (until now /etc/site/sssd.conf)",)
+
+
 def test_qos_and_limits_of_jobs() -> None:
     long, short = QosSpec(name="long", max_time="72h"), QosSpec(name="short")
     wanted = changed(spec(qos=(changed(long, gpus=2),)), jobs=changed(spec().jobs, submit_as=True, time="2h"))

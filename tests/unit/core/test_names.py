@@ -120,6 +120,7 @@ def test_a_set_of_many_ranges_is_bounded_too() -> None:
         ("gpuprov jobs cancel 7", "gpuprov jobs cancel --cluster mine 7"),
         ("gpuprov submit", "gpuprov submit --cluster mine"),
         ("gpuprov start c001", "gpuprov start c001"),
+        ("gpuprov person add ann_2-x", "gpuprov person add ann_2-x --cluster mine"),
     ],
 )  # fmt: skip
 def test_commands_name_another_cluster_than_the_default_one(words: str, named: str) -> None:

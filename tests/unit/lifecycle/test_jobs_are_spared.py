@@ -523,7 +523,11 @@ def test_what_would_be_lost_is_said_and_nothing_changes(world: World) -> None:
     assert losses() == DownLosses(lines=())
     world.begin_with(2)
     world.engine.nodes["c001"].snapshots["good"] = {}
-    nodes = ("2 nodes with all data on their disks: c[000-001]", "1 snapshot: good of c001")
+    nodes = (
+        "2 nodes with all data on their disks: c[000-001]",
+        "1 snapshot: good of c001",
+        "the GPU hours of jobs of srun and sbatch, as its spec has no accounting",
+    )
     assert losses() == DownLosses(lines=nodes)
     world.slurm.queue = [FakeJob(id="20", state="PD", name="\x1b[31mred\nline")]
     world.engine.faults.clear()
@@ -533,7 +537,7 @@ def test_what_would_be_lost_is_said_and_nothing_changes(world: World) -> None:
     for agreed in (JobsPolicy(force=True), JobsPolicy(drain_s=60.0)):
         assert losses(agreed) == DownLosses(lines=told.lines)
     world.slurm.broken = True
-    assert "cannot tell whether jobs run" in losses().lines[2]
+    assert "cannot tell whether jobs run" in losses().lines[len(nodes)]
     assert world.steps() == []
     assert holders(world) == {}
 

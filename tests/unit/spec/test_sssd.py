@@ -77,9 +77,7 @@ def test_what_would_leave_nodes_without_anybody_is_refused(tmp_path: Path, text:
     assert find_sssd_problems(text) == [said]
     (tmp_path / "sssd.conf").write_text(text)
     (problem,) = faults(tmp_path)
-    assert problem.startswith(
-        f"sssd: line 2: {tmp_path / 'sssd.conf'} {said} (allowed: a sssd.conf of the host"
-    )
+    assert problem.startswith(f"sssd: line 2: {tmp_path / 'sssd.conf'} {said} (allowed: a sssd.conf of the host")
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
