@@ -108,8 +108,10 @@ def test_workers_scrub_where_the_person_changes_and_take_no_work_where_they_cann
     assert (queue.job(job)["state"], queue.job(job)["tries"], queue.last(bad)) == ("waiting", 0, "")
     run(good, "rm", f"/shared/jobs/.held/{good}")
     assert queue.wait_for(job, "done") == good
-    report = queue.gpuprov.json("verify", bad, "--cluster", queue.place.cluster, expect=1)
-    assert "was not scrubbed (status 1): " in str(report)
+    Wait(what="verify to say why", timeout_s=30, fix="gpuprov verify", interval_s=0.5).until(  # the worker tries again
+        lambda: str(queue.gpuprov.json("verify", bad, "--cluster", queue.place.cluster, expect=1)),
+        lambda said: "was not scrubbed (status 1): " in said,
+    )
     run(bad, "mv", "/root/scrub.py", kernel)
     queue.wait_for_word(bad, "idle")  # it is tried again
 
