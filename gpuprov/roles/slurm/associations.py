@@ -141,7 +141,7 @@ def find_renumbered(driver: Driver, controller: str, people: Sequence[PersonSpec
 def _numbers_in_directory(driver: Driver, controller: str, names: Sequence[str]) -> dict[str, str]:
     """Those of people whom the directory knows now; nobody where it does not answer.
 
-    If it did not know somebody before, slurmctld refuses their jobs, and looks again only after up to an hour.
+    If it did not know somebody before, slurmctld refuses their jobs until it looks again.
     """
     if not names:
         return {}
