@@ -72,7 +72,8 @@ def foresee_losses(
     state, busy = leave.state, None
     doomed = find_doomed(driver, host, state, ROLES.outliving_folders(name)) if purge else ()
     roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
-    lines = [*describe_lost_nodes(state.nodes), *(line for role in roles for line in role.goes_along(state))]
+    along = [line for role in roles for line in role.goes_along(spec_of(state))]
+    lines = [*describe_lost_nodes(state.nodes), *along]
     try:
         refuse_busy(driver, [leave], SPARE_JOBS)
     except UsageError as error:

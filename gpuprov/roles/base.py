@@ -362,7 +362,7 @@ class Role:
         """
         return None
 
-    def goes_along(self, state: ClusterState) -> tuple[str, ...]:
+    def goes_along(self, spec: ClusterSpec) -> tuple[str, ...]:
         """What goes with all nodes of a cluster besides what is theirs, in words for whoever is asked."""
         return ()
 

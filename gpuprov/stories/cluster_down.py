@@ -16,6 +16,7 @@ from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import find_over_hosts
 from gpuprov.fleet.hosts_down import down_over_hosts
 from gpuprov.lifecycle.cluster_down import DownLosses, cluster_down, foresee_losses
+from gpuprov.roles.registry import roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,9 @@ def _over_hosts(seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purg
             fix=f"without --purge: gpuprov cluster down {seen.name}",
         )
     nodes = {host: [row.name for row in seen.rows if row.host == host] for host in seen.machines}
-    losses = tuple(f"{host}: {lost_nodes_line(names)}" for host, names in nodes.items() if names)
+    losses = [f"{host}: {lost_nodes_line(names)}" for host, names in nodes.items() if names]
+    if seen.spec:
+        losses += [line for role in roles_of(row.role for row in seen.rows) for line in role.goes_along(seen.spec)]
     if agree is not None:
-        agree(DownLosses(lines=losses))
+        agree(DownLosses(lines=tuple(losses)))
     return down_over_hosts(seen, fleet.connect(), policy)

@@ -400,9 +400,9 @@ class SlurmRole(ControlledRole):
         accounts = {person.name: person.account for person in spec.people if person.account}
         return job_record.ask_record(driver, controller, since=since, until=until, accounts=accounts)
 
-    def goes_along(self, state: ClusterState) -> tuple[str, ...]:
+    def goes_along(self, spec: ClusterSpec) -> tuple[str, ...]:
         """The record of jobs, where there is no accounting."""
-        if accounting.has_accounting(spec_of(state), state, None):
+        if spec.accounting:
             return ()
         return ("the GPU hours of jobs of srun and sbatch, as its spec has no accounting",)
 
