@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import PartDone, Unreachable
+from gpuprov.cluster.lost_nodes import lost_nodes_line
+from gpuprov.core.errors import PartDone, Unreachable, UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.find_hosted import lines_of
 from gpuprov.fleet.hosted_cluster import host_of_controller
+from gpuprov.lifecycle.cluster_down import DownLosses
+from gpuprov.link.answers import read_answer
 from gpuprov.link.ask import MemberRequest
 from gpuprov.link.several import failure_of, read_each
 from gpuprov.shapes.base import changed
-from gpuprov.shapes.orders import DownOrder
+from gpuprov.shapes.members import HostLosses
+from gpuprov.shapes.orders import DownOrder, LossesOrder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +28,24 @@ if TYPE_CHECKING:
     from gpuprov.fleet.hosted_cluster import SpanningCluster
     from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.link.hosts import Hosts
+
+
+def foresee_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy, *, look_inside: bool) -> DownLosses:
+    """What `down_over_hosts` would remove and end; of hosts that do not answer, which nodes; changes nothing."""
+    first = host_of_controller(seen)
+    order = LossesOrder(cluster=seen.name, force=policy.force, drain_s=policy.drain_s, look_inside=look_inside)
+    requests = {
+        seen.machines[host]: MemberRequest(order=changed(order, agreed=host != first and first in seen.parts))
+        for host in seen.parts
+    }
+    told, _ = read_each(hosts.ask(requests), partial(read_answer, HostLosses))
+    lines: list[str] = []
+    for host in seen.machines:
+        names = [row.name for row in seen.rows if row.host == host]
+        lines += told[host].lines if host in told else [f"{host}: {lost_nodes_line(names)}"] if names else ()
+    busy = next((one.busy for one in told.values() if one.busy), None)
+    refusal = UsageError(busy.what, evidence=busy.evidence, fix=busy.fix) if busy else None
+    return DownLosses(lines=tuple(dict.fromkeys(lines)), busy=refusal)
 
 
 def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> Done:

@@ -61,7 +61,7 @@ def foresee_losses(
         driver: The engine.
         name: The cluster.
         host: The machine.
-        policy: What becomes of jobs.
+        policy: What becomes of jobs; where it is agreed to, another host tells of them.
         purge: Whether the folder that the nodes shared goes too.
         look_inside: Whether nodes are asked for programs of people.
 
@@ -73,9 +73,10 @@ def foresee_losses(
     doomed = find_doomed(driver, host, state, ROLES.outliving_folders(name)) if purge else ()
     roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     along = [line for role in roles for line in role.goes_along(spec_of(state))]
-    lines = [*describe_lost_nodes(state.nodes), *along]
+    at = f"{recorded_host(state)}: " if recorded_host(state) else ""  # one of several hosts
+    lines = [*(f"{at}{line}" for line in describe_lost_nodes(state.nodes)), *(() if policy.agreed else along)]
     try:
-        refuse_busy(driver, [leave], SPARE_JOBS)
+        refuse_busy(driver, [] if policy.agreed else [leave], SPARE_JOBS)
     except UsageError as error:
         lines.append(f"{error.what}: {error.evidence}")
         busy = None if policy.force or policy.drain_s is not None else error
@@ -84,7 +85,7 @@ def foresee_losses(
     titles = {one.source: f", {one.title}" for one in ROLES.outliving_folders(name)}
     lines += [f"{folder} with all its contents{titles.get(folder, '')}" for folder in doomed]
     if not lines and state.own_networks:
-        lines.append(f"networks: {', '.join(network.name for network in state.own_networks)}")
+        lines.append(f"{at}networks: {', '.join(network.name for network in state.own_networks)}")
     return DownLosses(lines=tuple(lines), busy=busy)
 
 

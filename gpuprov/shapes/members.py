@@ -86,7 +86,7 @@ class ToldTaken(Shape, frozen=True, kw_only=True):
 
 
 class Refusal(Shape, frozen=True, kw_only=True):
-    """Why a host has no engine for a cluster, nor anything of it."""
+    """Why a host does not do something, or cannot: that it has no engine for a cluster, nor anything of it."""
 
     what: Words
     evidence: Words
@@ -247,6 +247,18 @@ class PlannedHost(Shape, frozen=True, kw_only=True):
     unlimited: tuple[Words, ...]
     whole: WholeCluster
     secret: bytes
+
+
+class HostLosses(Shape, frozen=True, kw_only=True):
+    """The answer to `losses`.
+
+    Attributes:
+        lines: In words; none where there is nothing.
+        busy: Why it is refused, where jobs would end that nobody has said are to.
+    """
+
+    lines: tuple[Words, ...]
+    busy: Refusal | None = None
 
 
 class Created(Shape, frozen=True, kw_only=True):

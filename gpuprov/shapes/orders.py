@@ -212,6 +212,22 @@ class MemberPlanOrder(MemberUpOrder, frozen=True, kw_only=True):
     verb: ClassVar[str] = "plan"
 
 
+class LossesOrder(ClusterOrder, frozen=True, kw_only=True):
+    """What `down` would remove and end; changes nothing.
+
+    Attributes:
+        drain_s: How long jobs are waited for; null not at all.
+        agreed: Whether the host that knows the jobs of all nodes has agreed, or is asked for these itself.
+        look_inside: Whether nodes are asked for programs of people.
+    """
+
+    verb: ClassVar[str] = "losses"
+    force: bool = False
+    drain_s: Seconds | None = None
+    agreed: bool = False
+    look_inside: bool = False
+
+
 class DownOrder(ClusterOrder, frozen=True, kw_only=True):
     """Remove a cluster.
 

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.lost_nodes import lost_nodes_line
 from gpuprov.cluster.retry_after_wait import act_on_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.fleet.clusters import explain_missing
 from gpuprov.fleet.done import Done
 from gpuprov.fleet.here import find_over_hosts
-from gpuprov.fleet.hosts_down import down_over_hosts
-from gpuprov.lifecycle.cluster_down import DownLosses, cluster_down, foresee_losses
-from gpuprov.roles.registry import roles_of
+from gpuprov.fleet.hosts_down import down_over_hosts, foresee_over_hosts
+from gpuprov.lifecycle.cluster_down import cluster_down, foresee_losses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.fleet.fleet import Fleet
     from gpuprov.fleet.hosted_cluster import SpanningCluster
+    from gpuprov.lifecycle.cluster_down import DownLosses
     from gpuprov.lifecycle.leaving import JobsPolicy
     from gpuprov.machine.base import Host
 
@@ -55,7 +54,7 @@ def take_down(
     """
     seen = find_over_hosts(fleet, name)
     if seen is not None:
-        return _over_hosts(seen, fleet, policy, purge=purge, agree=agree)
+        return _over_hosts(seen, fleet, policy, purge=purge, agree=agree, look_inside=look_inside)
     if not fleet.works_here:  # hosts have said that they have no such cluster
         _note_missing(fleet, name)
         return Done(outcome=Outcome())
@@ -77,7 +76,9 @@ def _note_missing(fleet: Fleet, name: str) -> None:
         fleet.reporter.note(f"{missing.what}; {missing.evidence}")
 
 
-def _over_hosts(seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None) -> Done:
+def _over_hosts(
+    seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purge: bool, agree: Agree | None, look_inside: bool
+) -> Done:
     if purge:
         raise UsageError(
             f"no folder is removed with cluster {seen.name}, which spans hosts; nothing was removed",
@@ -85,10 +86,7 @@ def _over_hosts(seen: SpanningCluster, fleet: Fleet, policy: JobsPolicy, *, purg
             "and only folders of gpuprov's own place are removed",
             fix=f"without --purge: gpuprov cluster down {seen.name}",
         )
-    nodes = {host: [row.name for row in seen.rows if row.host == host] for host in seen.machines}
-    losses = [f"{host}: {lost_nodes_line(names)}" for host, names in nodes.items() if names]
-    if seen.spec:
-        losses += [line for role in roles_of(row.role for row in seen.rows) for line in role.goes_along(seen.spec)]
+    hosts = fleet.connect()
     if agree is not None:
-        agree(DownLosses(lines=tuple(losses)))
-    return down_over_hosts(seen, fleet.connect(), policy)
+        agree(foresee_over_hosts(seen, hosts, policy, look_inside=look_inside))
+    return down_over_hosts(seen, hosts, policy)

@@ -19,11 +19,19 @@ from gpuprov.fleet.member.host_offer import Way, look_for_more
 from gpuprov.fleet.member.host_part import look_at_part, with_disks
 from gpuprov.fleet.member.told_part import fingerprint_of, tell_no_engine, tell_part, tell_record
 from gpuprov.fleet.member.unreachable import tell_roles
-from gpuprov.lifecycle.cluster_down import cluster_down
+from gpuprov.lifecycle.cluster_down import cluster_down, foresee_losses
 from gpuprov.lifecycle.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.lifecycle.leaving import JobsPolicy
-from gpuprov.shapes.base import text_of
-from gpuprov.shapes.members import NOTHING, ClusterRecord, OverlayKey, PartOfHost, PlannedHost
+from gpuprov.shapes.base import of_object, text_of
+from gpuprov.shapes.members import (
+    NOTHING,
+    ClusterRecord,
+    HostLosses,
+    OverlayKey,
+    PartOfHost,
+    PlannedHost,
+    Refusal,
+)
 from gpuprov.shapes.outcome import Changes, ClusterUp, Plan
 from gpuprov.shapes.whole import WholeCluster
 from gpuprov.spec.serialize import load_spec_json
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from gpuprov.shapes.orders import (
         DownOrder,
         KeyOrder,
+        LossesOrder,
         MemberPlanOrder,
         MemberUpOrder,
         PartOrder,
@@ -119,6 +128,15 @@ def serve_up(order: MemberUpOrder, host: Host, reporter: Reporter) -> ClusterUp:
     result = cluster_up(driver, wanted, host, reporter=reporter)
     rows = result.rows(driver, wanted.spec.name)
     return ClusterUp(host=host.name, changed=result.changed, verify=result.report or UNSET, nodes=rows)
+
+
+def serve_losses(order: LossesOrder, host: Host, reporter: Reporter) -> HostLosses:
+    """What `down` would remove and end."""
+    name = check_cluster_name(order.cluster)
+    driver = engine_of_cluster(name, host.engines, reporter=reporter)
+    policy = JobsPolicy(force=order.force, drain_s=order.drain_s, agreed=order.agreed)
+    told = foresee_losses(driver, name, host, policy, look_inside=order.look_inside)
+    return HostLosses(lines=told.lines, busy=of_object(Refusal, told.busy) if told.busy else None)
 
 
 def serve_down(order: DownOrder, host: Host, reporter: Reporter) -> Changes:

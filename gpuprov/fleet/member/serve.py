@@ -109,6 +109,7 @@ _SERVED: Final[Mapping[type[Order], Serve]] = {
     orders.UnreachableOrder: clusters.serve_unreachable,
     orders.MemberPlanOrder: clusters.serve_plan,
     orders.MemberUpOrder: clusters.serve_up,
+    orders.LossesOrder: clusters.serve_losses,
     orders.DownOrder: clusters.serve_down,
     orders.VerifyOrder: serve_verify,
     orders.PrepareOrder: _prepare,

@@ -87,6 +87,17 @@ def test_up_goes_on_without_it_and_down_removes_the_others_part(up: Typing) -> N
     assert not up.hosts.worlds["hoff"].engine.nodes
 
 
+def test_of_a_host_that_does_not_say_what_goes_down_names_the_nodes(up: Typing) -> None:
+    for node in ("c001", "c003"):
+        up.type("snapshot", node, "good")
+    spoil(up, "losses")
+    up.type("cluster", "down", expect=2)
+    assert "hoff: 1 snapshot: good of c001\n" in up.errors
+    assert "hinton: 2 nodes with all data on their disks: c[002-003]\n" in up.errors
+    assert "good of c003" not in up.errors
+    assert up.errors.count("the GPU hours of jobs of srun and sbatch") == 1
+
+
 def test_a_new_node_is_made_although_the_other_host_cannot_be_told(up: Typing) -> None:
     spoil(up, "tell")
     told = up.json("create-node", "c009", "--host", "hoff", expect=AWAY)

@@ -307,9 +307,12 @@ def test_a_file_that_says_less_takes_nothing_unasked(lab: Typing) -> None:
 
 def test_down_asks_before_it_removes_anything(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.type("snapshot", "c003", "good")
     lab.type("cluster", "down", "--force", expect=2)
     assert "the cluster lab would be removed" in lab.errors
     assert "hinton: 2 nodes with all data on their disks: c[002-003]" in lab.errors
+    assert "hinton: 1 snapshot: good of c003" in lab.errors
+    assert "with --drain to wait" not in lab.errors
     assert "gpuprov cluster down lab --yes" in lab.errors
     assert len(lab.json("cluster", "status")["nodes"]) == 4
     lab.type("cluster", "down", "--yes")
