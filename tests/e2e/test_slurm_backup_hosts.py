@@ -1,4 +1,7 @@
-"""The machine of Slurm's controller loses power: the backup on the other machine has the queue, and gives it back."""
+"""The machine of Slurm's controller loses power: the backup on the other machine has the queue, and gives it back.
+
+With that machine goes slurmdbd; what ran meanwhile is on record once it is back.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,16 @@ nodes: {{count: 4}}
 gpus: {{mode: simulated}}
 share: {SHARED}
 slurm: {{backup: c002}}
+accounting: on
+people: [{{name: ann, uid: 10001, account: vision, gpus: 1}}]
 unreachable: {{after_s: 5}}
 """
 TAKEOVER_S = 240
+LATE_S = 60  # between the end of a job and when it is known
 WRITTEN_S = 8  # Slurm writes its queue every 5 s
 REFUSED = 2
-BATCH = "runuser -u work -- sbatch --parsable --output=/dev/null --chdir=/tmp -w c003 --gres=gpu:1 --exclusive --wrap"
+NO_ACCOUNTING = 4
+BATCH = "runuser -u {} -- sbatch --parsable --output=/dev/null --chdir=/tmp -w c003 --gres=gpu:1 --exclusive --wrap"
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +49,21 @@ def controller(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPath
         yield made
 
 
-def batch(controller: Controller, script: str) -> str:
-    """The id of a job of the account on the other machine's second node."""
-    return controller("exec", "c002", "--", *BATCH.split(), script).stdout.strip()
+@pytest.fixture(scope="module")
+def at_least() -> dict[str, int]:
+    """The seconds that jobs have had GPUs, by id, as the tests go on."""
+    return {}
+
+
+def batch(controller: Controller, script: str, person: str = "work") -> str:
+    """The id of somebody's job on the other machine's second node."""
+    return controller("exec", "c002", "--", *BATCH.format(person).split(), script).stdout.strip()
+
+
+def recorded(controller: Controller) -> dict[str, float]:
+    """Seconds of GPUs of the jobs that have ended, as accounting has them."""
+    rows = controller("--json", "usage", "--cluster", "lab", "--by", "job").document["rows"]
+    return {row["name"]: row["gpu_seconds"] for row in rows if not row["running"]}
 
 
 def word(controller: Controller, job: str) -> str:
@@ -61,7 +80,7 @@ def test_a_backup_on_the_controllers_machine_is_refused(controller: Controller) 
     assert "slurm.backup: c002, which is on hinton" in said
 
 
-def test_the_queue_outlasts_the_machine_of_the_controller(controller: Controller) -> None:
+def test_the_queue_outlasts_the_machine_of_the_controller(controller: Controller, at_least: dict[str, int]) -> None:
     controller("cluster", "up", "-f", controller.spec, "--no-verify")
     runs, waits = batch(controller, "sleep 150; touch /shared/ran"), batch(controller, "touch /shared/waited")
     backup = controller.lab.machines["hinton"]
@@ -74,14 +93,18 @@ def test_the_queue_outlasts_the_machine_of_the_controller(controller: Controller
     job = controller("submit", "--cluster", "lab", "--no-project", "--", "touch", "/shared/submitted").stdout.strip()
     controller("jobs", "wait", "--cluster", "lab", job)
     assert (controller.lab.shared / "submitted").exists()
+    ann = batch(controller, "sleep 2", "ann")
+    assert "evidence: slurmdbd is on" in controller("usage", "--cluster", "lab", expect=NO_ACCOUNTING).all
     told = controller.nodes("cluster", "status", expect=AWAY)
     assert [told[name]["status"] for name in ("c000", "c001", "c002")] == ["unreachable", "unreachable", "running"]
-    backup.wait_for(lambda: word(controller, waits) == "COMPLETED", within_s=TAKEOVER_S)
+    backup.wait_for(lambda: word(controller, ann) == "COMPLETED", within_s=TAKEOVER_S)
+    assert (word(controller, runs), word(controller, waits)) == ("COMPLETED", "COMPLETED")
+    at_least |= {runs: 150, waits: 0, ann: 2}
     assert (controller.lab.shared / "ran").exists()
     assert (controller.lab.shared / "waited").exists()
 
 
-def test_the_controller_is_back_with_its_machine(controller: Controller) -> None:
+def test_the_controller_is_back_with_its_machine(controller: Controller, at_least: dict[str, int]) -> None:
     machine = controller.lab.machines["hoff"]
     busy = batch(controller, "sleep 400")
     controller.lab.machines["hinton"].wait_for(lambda: word(controller, busy) == "RUNNING", within_s=TAKEOVER_S)
@@ -98,6 +121,10 @@ def test_the_controller_is_back_with_its_machine(controller: Controller) -> None
     assert word(controller, busy) == "RUNNING"
     assert controller.srun("c000", "-N3", "-w", "c[000-002]", "hostname") == ["c000", "c001", "c002"]
     controller("exec", "c000", "--", "scancel", busy)
+    machine.wait_for(lambda: recorded(controller).keys() >= {*at_least, busy}, within_s=TAKEOVER_S)
+    found = recorded(controller)
+    wrong = {job: found[job] for job, least in at_least.items() if not least <= found[job] < least + LATE_S}
+    assert wrong == {}, at_least
 
 
 def test_down_empties_the_folder_of_the_queue(controller: Controller) -> None:
