@@ -170,7 +170,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         refuse_busy(driver, plan.leaves, policy)
         _warn(plan, order, reporter)
         loss = "" if order.part else plan.todo.loss_line()  # over hosts, who asked them says it
-        older = older_notes(plan.find_older(), name)
+        older = older_notes(plan.find_older(), name, spans=bool(order.part))
         if plan.choice:
             reporter.node("networks", plan.choice)
         for line in filter(None, (plan.reuse, plan.todo.shared, loss, *plan.beside, *older)):

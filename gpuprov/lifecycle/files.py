@@ -15,8 +15,9 @@ from gpuprov.cluster.people_files import is_about_people, people_files
 from gpuprov.cluster.sssd_files import is_about_sssd, sssd_files
 from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
-from gpuprov.core.names import fold, name_cluster
+from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_PEOPLE, LABEL_ROLE, ROLE_JOB
+from gpuprov.lifecycle.image_age import replacing_command
 from gpuprov.roles.base import spec_of
 from gpuprov.roles.crew import Crew
 from gpuprov.roles.registry import roles_of
@@ -196,8 +197,8 @@ def _find_with_people(crew: Crew, state: ClusterState, images: Mapping[str, Imag
         raise UsageError(
             f"{fold(without)} cannot have accounts of people",
             evidence="the image was built by an earlier gpuprov",
-            fix=name_cluster("replace nodes with an older image: gpuprov cluster up --renew", crew.spec.name)
-            + "; then run the same command again",
+            fix="replace nodes with an older image: "
+            f"{replacing_command(crew.spec.name, spans=bool(crew.spec.hosts))}; then run the same command again",
         )
     return frozenset(labels.keys() - {*without})
 

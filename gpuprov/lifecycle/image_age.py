@@ -69,10 +69,17 @@ def older_lines(older: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{fold(alike)}: image is older: {lack}" for lack, alike in names.items())
 
 
-def older_notes(older: Mapping[str, str], cluster: str) -> tuple[str, ...]:
-    """The same, and how such nodes are replaced; nothing where there are none."""
-    way = name_cluster("to replace nodes with an older image, one after the other: gpuprov cluster up --renew", cluster)
+def older_notes(older: Mapping[str, str], cluster: str, *, spans: bool = False) -> tuple[str, ...]:
+    """The same, and how such nodes are replaced, also where the cluster spans hosts; nothing where there are none."""
+    way = f"to replace nodes with an older image, one after the other: {replacing_command(cluster, spans=spans)}"
     return (*older_lines(older), way) if older else ()
+
+
+def replacing_command(cluster: str, *, spans: bool) -> str:
+    """What is typed to replace nodes with an older image."""
+    if spans:
+        return f"gpuprov rm NODE; {name_cluster('gpuprov cluster up', cluster)}"
+    return name_cluster("gpuprov cluster up --renew", cluster)
 
 
 def _has_its_own(node: NodeState) -> bool:

@@ -39,6 +39,8 @@ image: {{toolkit: true}}
 unreachable: {{after_s: 5}}
 """
 ALL = ["c000", "c001", "c002", "c003"]
+SSSD = "[sssd]\ndomains = site\n[domain/site]\nid_provider = ldap\nldap_uri = ldap://127.0.0.1:{}\n"  # it is away
+ASK_SSSD = "cd /etc/sssd; stat -c '%a %U' sssd.conf; grep ldap_uri sssd.conf; systemctl show -P MainPID sssd"
 IDLE_S = 180
 REFUSED, NOT_READY = 2, 3
 EXAMPLES = ROOT / "examples"
@@ -464,6 +466,34 @@ def test_down_removes_all_of_it(controller: Controller) -> None:
     done = controller("--json", "cluster", "down", "--yes", "--force")
     assert {line.partition(":")[0] for line in done.document["changed"]} == set(HOSTS)
     nothing_is_left(controller, done.all)
+
+
+def test_nodes_of_both_machines_get_a_site_s_sssd_conf_and_keep_it(controller: Controller) -> None:
+    conf, spec = controller.folder / "sssd.conf", controller.folder / "people.yaml"
+    up = ("cluster", "up", "-f", str(spec), "--no-verify")
+
+    def daemons(port: int, *nodes: str) -> list[str]:
+        said = [controller("exec", node, "--", "sh", "-c", ASK_SSSD).stdout.splitlines() for node in nodes]
+        assert [one[:2] for one in said] == [["600 root", f"ldap_uri = ldap://127.0.0.1:{port}"]] * len(nodes)
+        return [one[2] for one in said]
+
+    spec.write_text(f"{SPEC}sssd: sssd.conf\n")
+    conf.write_text(SSSD.format(2))
+    controller(*up)
+    first = daemons(2, *ALL)
+    assert "unchanged" in controller(*up).stdout
+    conf.write_text(SSSD.format(3))
+    assert "hinton: renew sssd on c[002-003]" in controller(*up).stdout
+    assert not [pid for pid, before in zip(daemons(3, *ALL), first, strict=True) if pid in ("0", before)]
+    controller("create-node", "c007", "--host", "hinton", "--gpus", "0")
+    conf.unlink()
+    for verb in ("stop", "start"):
+        controller(verb, "c001", "c002", "c007")
+    assert "0" not in daemons(3, "c001", "c002", "c007")
+    controller("rm", "c007")
+    controller("cluster", "up", "-f", controller.spec, "--no-verify")
+    controller.srun("c000", "-N4", "sh", "-c", "! systemctl -q is-active sssd && [ ! -e /etc/sssd/sssd.conf ]")
+    controller("cluster", "down", "--yes", "--force")
 
 
 def nothing_is_left(controller: Controller, said: str) -> None:

@@ -494,7 +494,6 @@ REASONS = {
     "cli/person.py": "people: tests/unit/cli/test_person.py",
     "stories/people.py": "people: tests/unit/cli/test_person.py",
     "lifecycle/people.py": "people: tests/unit/cli/test_person.py",
-    "lifecycle/files.py: replace nodes": "people: tests/unit/cli/test_person.py",
     "lifecycle/find_controller.py: in the spec, jobs": "people: tests/unit/cli/test_submit_as.py",
     "roles/work/job_controller.py: list theirs": "people: tests/unit/cli/test_submit_as.py",
     "stories/jobs.py: gpuprov jobs --as": "people: tests/unit/cli/test_submit_as.py",

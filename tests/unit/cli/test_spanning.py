@@ -97,6 +97,9 @@ def test_nodes_with_an_older_image_are_told_of_over_hosts_and_replaced_by_hand(l
     older = [f"{host}: {nodes}: image is older: lacks tqdm" for host, nodes in WHERE.items()]
     assert lab.json(*plan)["older"] == older
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    told = "\n".join(lab.hosts._reporter.lines)
+    assert "older image, one after the other: gpuprov rm NODE; gpuprov cluster up\n" in told
+    assert "--renew" not in told
     nodes = lab.json("cluster", "status")["nodes"]
     assert {(node["health"], node["work"]) for node in nodes} == {("old image: lacks tqdm", "idle")}
     for verb in ("up", "plan"):
