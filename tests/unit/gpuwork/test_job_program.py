@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.shapes.base import encode
+from gpuprov.shapes.job_order import JobOrder
 from gpuprov.shapes.job_run import JobRun
 from gpuwork import shared_folder
-from gpuwork.jobs import arguments, waiting
+from gpuwork.errors import SlurmError
+from gpuwork.jobs import arguments, slurm_refusal, waiting
 from gpuwork.jobs.cli import main
 from gpuwork.jobs.store import write_run_record
 from gpuwork.shared_folder import only_one
@@ -453,6 +455,50 @@ def test_what_is_beyond_a_qos_is_refused_with_options_that_it_takes(
     error = held.submit("true", qos="long", code=2, **order)["error"]
     assert error["fix"].startswith(fix)
     assert ("the time of all tries" in error["evidence"]) == ("retries" in order)
+
+
+TOO_LONG = "Requested time limit is invalid (missing or exceeds some limit)"
+PARTITIONS = "Requested partition configuration not available now"
+MOST = "the most that partition {} allows; or another --partition"
+
+
+@pytest.mark.parametrize("words", [TOO_LONG, PARTITIONS])
+@pytest.mark.parametrize(
+    ("order", "fix"),
+    [
+        ({"qos": "long", "partition": "short"}, f"--time 1h, {MOST.format('short')}"),
+        ({"qos": "long", "partition": "short", "retries": 1}, f"--time 30m, {MOST.format('short')}"),
+        ({"qos": "long"}, f"--time 100h, {MOST.format('big')}"),
+        ({"qos": "long", "partition": "big"}, f"--time 100h, {MOST.format('big')}"),
+        ({"partition": "brief", "time_limit_s": 1801}, f"--time 30m, {MOST.format('brief')}"),
+        ({"partition": "brief", "time_limit_s": 1800}, "--time or --partition within these limits: short 1:00:00, "),
+        ({"partition": "short"}, "--time or --partition within these limits: short 1:00:00, big 4-04:00:00, "),
+        ({"qos": "long", "partition": "any"}, "--time or --partition within these limits: short 1:00:00, big 4-04"),
+    ],
+)
+def test_a_job_that_has_a_longer_time_than_its_partition_is_told_to_give_time(
+    held: Jobs, slurm: SlurmCommands, words: str, order: dict[str, Any], fix: str
+) -> None:
+    slurm.said_by("sbatch", f"{REFUSED}{words}\n", code=1)
+    program = slurm.bin / "sinfo"
+    program.write_text("#!/bin/sh\nprintf '%s\\n' 'short|1:00:00' 'big*|4-04:00:00' 'brief|30:00' 'any|infinite'\n")
+    program.chmod(0o755)
+    assert held.submit("true", code=2, **order)["error"]["fix"].startswith(fix)
+
+
+def test_somebody_of_a_directory_is_added_with_gpuprov(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / "passwd"
+    monkeypatch.setattr(slurm_refusal, "_ACCOUNTS", own)
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    said = f"{REFUSED}Invalid account or account/partition combination specified"
+    fixes = []
+    for content in (f"x{name}:x:1::/:/bin/sh\n", f"x:x:1::/:/bin/sh\n{name}:x:0::/:/bin/sh\n"):
+        own.write_text(content)
+        refused = slurm_refusal.refused_for_good(SlurmError("no", evidence=said, fix="sinfo"), JobOrder())
+        assert refused is not None
+        fixes.append(refused.fix)
+    assert fixes[0] == f"gpuprov person add {name}, on the cluster's host, by its administrator"
+    assert fixes[1].startswith("sacctmgr -i add account people ")
 
 
 def test_somebody_whom_the_accounting_does_not_know_is_added_by_the_fix(held: Jobs, slurm: SlurmCommands) -> None:
