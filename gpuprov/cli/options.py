@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 COMPLETION_S = 1.0
 LONGEST_WAIT_S: Final = 7 * 86400
 DRAIN: Final = "1h"
+_MOST_OF_TYPE: Final = 64  # as of any type, in an order of jobs
 _GPUS: Final = re.compile(r"(-?[0-9]{1,9})|([A-Za-z0-9][A-Za-z0-9._-]{0,63})(?::([0-9]{1,9}))?", re.ASCII)
 FC = TypeVar("FC", bound="Callable[..., Any] | click.Command")
 
@@ -229,6 +230,12 @@ def parse_gpus(text: str | None) -> tuple[str | UnsetType, int | None]:
             fix="--gpus 1",
         )
     number, type_, many = found.groups()
+    if many and int(many) > _MOST_OF_TYPE:
+        raise UsageError(
+            f"--gpus {excerpt(text)!r} is no number of GPUs of a type",
+            evidence=f"allowed: 1 to {_MOST_OF_TYPE} of a type",
+            fix=f"--gpus {type_}:1",
+        )
     return (UNSET, int(number)) if number else (type_, int(many or 1))
 
 

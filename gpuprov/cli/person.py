@@ -41,7 +41,19 @@ class _Limit(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         """As typed."""
-        return value if value == NONE else super().convert(value, param, ctx)
+        from gpuprov.core.errors import UsageError
+        from gpuprov.core.excerpt import excerpt
+
+        if value == NONE:
+            return value
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise UsageError(
+                f"--gpus {excerpt(str(value))!r} is no limit of GPUs",
+                evidence="allowed: a whole number from 0, of GPUs of any type, or none",
+                fix="--gpus 1, or --gpus none for no limit",
+            ) from error
 
 
 _person_argument: Callable[[Any], Any] = click.argument("name", metavar="NAME", callback=_checked)

@@ -287,6 +287,8 @@ def test_a_login_node_that_is_not_there_is_said(
             ("person", "add", "bob", "--gpus", "3"),
             "there is somebody called bob already, with other gpus",
         ),
+        (("person", "add", "ann", "--gpus", "lots"), "allowed: a whole number from 0, of GPUs of any type, or none"),
+        (("person", "set", "bob", "--gpus", "h100:2"), "fix: --gpus 1, or --gpus none for no limit"),
         (("person", "add", "ann", "--key", "/nowhere"), "the keys in /nowhere cannot be read"),
         (("person", "list", "--cluster", "none"), "there is no cluster none"),
         (("person", "add", "ann", "--cluster", "none"), "there is no cluster none"),

@@ -392,6 +392,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "at most 0": (("submit", "--count", "2", "--at-most", "0", "--", "true"), "--at-most: is 0"),
     "retries below 0": (("submit", "--retries", "-1", "--", "true"), "--retries: is -1"),
     "gpus below 0": (("submit", "--gpus", "-1", "--", "true"), "--gpus: is -1 (allowed: 0 to 64)"),
+    "gpus of a type, too many": (("submit", "--gpus", "h100:65", "--", "true"), "allowed: 1 to 64 of a type"),
     "gpus that no node has": (("submit", "--gpus", "2", "--", "true"), "no node of lab has 2 GPUs (most: 1)"),
     "memory that no node has": (("submit", "--memory", "900GiB", "--", "true"), "no node of lab has 900 GiB of memory"),
     "gpus by name": (("submit", "--gpus", "all", "--", "true"), "no GPUs of type all"),
