@@ -74,7 +74,8 @@ def foresee_losses(
     roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     along = [line for role in roles for line in role.goes_along(spec_of(state))]
     at = f"{recorded_host(state)}: " if recorded_host(state) else ""  # one of several hosts
-    lines = [*(f"{at}{line}" for line in describe_lost_nodes(state.nodes)), *(() if policy.agreed else along)]
+    nodes = [driver.find_node(node.name) or node for node in state.nodes]  # a list of nodes lacks their snapshots
+    lines = [*(f"{at}{line}" for line in describe_lost_nodes(nodes)), *(() if policy.agreed else along)]
     try:
         refuse_busy(driver, [] if policy.agreed else [leave], SPARE_JOBS)
     except UsageError as error:

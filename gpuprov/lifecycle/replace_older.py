@@ -65,7 +65,8 @@ def find_replaceable(driver: Driver, state: ClusterState, spec: ClusterSpec) -> 
     copies = [node.name for node in found if (order := read_order(node)) and order.source]
     nodes = sorted((node for node in found if node.name not in copies), key=lambda node: _turn(node, spec))
     outside = f" outside {SHARED}" if state.shared_folder else ""
-    snapshots = [node.name for node in nodes if node.snapshots]
+    alone = [driver.find_node(node.name) or node for node in nodes]  # a list of nodes lacks their snapshots
+    snapshots = [node.name for node in alone if node.snapshots]
     more = f", and the snapshots of {fold(snapshots)}" if snapshots else ""
     names = tuple(node.name for node in nodes)
     return Replaceable(names=names, copies=tuple(copies), lost=f"what is in {fold(names)}{outside}{more}")

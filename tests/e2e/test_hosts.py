@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from dataclasses import replace
@@ -463,6 +464,12 @@ def test_killed_while_it_is_removed(controller: Controller, victim: str, host: s
 
 def test_down_removes_all_of_it(controller: Controller) -> None:
     controller("cluster", "up", "-f", controller.spec, "--no-verify", "--yes")
+    controller("snapshot", "c003", "good")
+    controller.begin_job("c002")
+    asked = controller("cluster", "down", expect=REFUSED).stderr
+    assert "hinton: 1 snapshot: good of c003" in asked
+    assert re.search("there are jobs on .*: job [0-9]+ of root .* on c002", asked)
+    assert "with --force to end them" in asked
     done = controller("--json", "cluster", "down", "--yes", "--force")
     assert {line.partition(":")[0] for line in done.document["changed"]} == set(HOSTS)
     nothing_is_left(controller, done.all)
