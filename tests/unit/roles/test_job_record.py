@@ -249,3 +249,14 @@ def test_what_reads_like_gpus_and_is_none_breaks_no_line(node: Node, value: str)
     uses = node.ask()
     assert uses is not None
     assert [(use.gpus, uses.notes) for use in uses.uses] == [({"h100": 2}, ())]
+
+
+@pytest.mark.slow
+def test_a_job_with_hundreds_of_false_lines_in_its_name_is_counted(node: Node) -> None:
+    false = "".join(f"\n   JOB_GRES=gpu:false{number}:1" for number in range(500))
+    node.has("7", "gpu:h100:2", name=f"a{false}")
+    node.end()
+    uses = node.ask()
+    assert uses is not None
+    (use,) = uses.uses
+    assert (use.gpus["h100"], use.seconds, uses.notes) == (2, 60, ())
