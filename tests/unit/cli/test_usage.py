@@ -45,6 +45,20 @@ def counting(typed: Typed) -> World:
     return world
 
 
+@pytest.fixture
+def submitting(
+    typed: Typed,
+    programs: ForkedPrograms,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Typed:
+    """Without accounting, and with nodes that run jobs."""
+    typed(("cluster", "up", "-n", "2", "--share", "--gpu-mode", "simulated", "--no-verify"), capsys)
+    give_jobs(typed.world, tmp_path, monkeypatch, programs)
+    return typed
+
+
 def usage(world: World, capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> tuple[str, str]:
     capsys.readouterr()
     assert main(["usage", *argv], host=world.host) == code
@@ -210,41 +224,29 @@ def test_no_jobs_are_said_in_a_line(counting: World, capsys: pytest.CaptureFixtu
 
 
 def test_without_accounting_jobs_that_were_submitted_are_counted(
-    typed: Typed,
-    programs: ForkedPrograms,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    submitting: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed(("cluster", "up", "-n", "2", "--share", "--gpu-mode", "simulated", "--no-verify"), capsys)
-    give_jobs(typed.world, tmp_path, monkeypatch, programs)
-    assert typed(("usage",), capsys).startswith("no counted job had a GPU from "), "one of srun may have had"
-    typed(("submit", "--no-project", "--wait", "--", "true"), capsys)
-    told = json.loads(typed(("usage", "--json"), capsys))
+    assert submitting(("usage",), capsys).startswith("no counted job had a GPU from "), "one of srun may have had"
+    submitting(("submit", "--no-project", "--wait", "--", "true"), capsys)
+    told = json.loads(submitting(("usage", "--json"), capsys))
     validate(told)
     assert told["accounting"] is False
     assert "only jobs of `gpuprov submit`" in told["notes"][0]
 
 
 def test_without_accounting_slurm_s_record_counts_all_and_those_of_submit_once(
-    typed: Typed,
-    programs: ForkedPrograms,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    submitting: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed(("cluster", "up", "-n", "2", "--share", "--gpu-mode", "simulated", "--no-verify"), capsys)
-    give_jobs(typed.world, tmp_path, monkeypatch, programs)
-    typed(("submit", "--no-project", "--wait", "--", "true"), capsys)
-    (job,) = json.loads(typed(("jobs", "--json"), capsys))["jobs"]
+    submitting(("submit", "--no-project", "--wait", "--", "true"), capsys)
+    (job,) = json.loads(submitting(("jobs", "--json"), capsys))["jobs"]
     owner = job["submitter"]["name"]
     record = (
         "record\n8|8|ann||RUNNING|1795862000|1795869000|36|gres/gpu:h100=1|c001|\n"
         "7|7_0|work||COMPLETED|1795862000|1795869000|3600|gres/gpu:h100=2|c000|1\n"
         "9|9|work||COMPLETED|1795862000|1795869000|60|gres/gpu:h100=1|c000|"
     )
-    typed.world.slurm.said["job-ended"] = record
-    told = json.loads(typed(("usage", "--json", "--since", "2026-11-01"), capsys))
+    submitting.world.slurm.said["job-ended"] = record
+    told = json.loads(submitting(("usage", "--json", "--since", "2026-11-01"), capsys))
     validate(told)
     assert {row["name"]: (row["gpu_seconds"], row["running"]) for row in told["rows"]} == {
         owner: (7200, 0),
@@ -252,8 +254,8 @@ def test_without_accounting_slurm_s_record_counts_all_and_those_of_submit_once(
         "ann": (36, 1),
     }
     assert (told["accounting"], told["notes"]) == (False, [])
-    typed.world.slurm.said["job-ended"] = "\x1b[31mhello"
-    _, err = usage(typed.world, capsys, code=4)
+    submitting.world.slurm.said["job-ended"] = "\x1b[31mhello"
+    _, err = usage(submitting.world, capsys, code=4)
     assert "Slurm's record of jobs cannot be read" in err
     assert "\x1b[31mhello" not in err
 
