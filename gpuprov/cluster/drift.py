@@ -51,7 +51,7 @@ def find_drift(design: NodeDesign, node: NodeState, wanted: Settings, *, live: b
         found.append(f"mounts {_difference(node.mounts, design.mounts)}")
     replaced = bool(found) and not live
     found += [
-        f"{key} {node.labels.get(key, '') or 'unset'} instead of {value or 'unset'}"
+        f"{key} {value or 'unset'} (until now {node.labels.get(key, '') or 'unset'})"
         for key, value in changed_labels(design, node.labels).items()
         if key not in _NO_DRIFT
     ]
@@ -69,7 +69,7 @@ def changed_settings(seen: Settings, wanted: Settings) -> dict[str, str]:
     if not wanted:
         return {}
     return {
-        key: f"{key} {_shown(seen, key)} instead of {_shown(wanted, key)}"
+        key: f"{key} {_shown(wanted, key)} (until now {_shown(seen, key)})"
         for key in sorted({*seen, *wanted})
         if _value(seen, key) != _value(wanted, key)
     }
@@ -85,10 +85,10 @@ def _value(settings: Settings, key: str) -> str:
 
 
 def _difference(seen: Sequence[CharDevice | Mount], wanted: Sequence[CharDevice | Mount]) -> str:
-    """What is there and should not be, and what should be and is not; a path that is both is told with what it is."""
+    """What should be there and is not, and what is and should not; a path that is both is told with what it is."""
     more, less = set(seen) - set(wanted), set(wanted) - set(seen)
     both = {_path(thing) for thing in more} & {_path(thing) for thing in less}
-    return f"{_names(more, both)} instead of {_names(less, both)}"
+    return f"{_names(less, both)} (until now {_names(more, both)})"
 
 
 def _names(things: Iterable[CharDevice | Mount], both: Collection[str]) -> str:

@@ -88,7 +88,7 @@ def test_a_bundle_has_no_secret_variable_and_nothing_of_a_foreign_instance(
     nodes = {node["name"]: node for node in json.loads(parts["lxd/nodes.json"])["nodes"]}
     assert nodes[FOREIGN] == {"name": FOREIGN, "status": "stopped", "addresses": {}}
     assert nodes["e001"]["environment"]["MYSQL_PWD"] == "(hidden)"
-    assert b"environment.MYSQL_PWD (hidden) instead of unset" in parts["lxd/clusters/gpte2e/plan.txt"]
+    assert b"environment.MYSQL_PWD unset (until now (hidden))" in parts["lxd/clusters/gpte2e/plan.txt"]
     assert any(b"e009 -e 'DB_PASSWORD=(hidden)' --mount" in text for name, text in parts.items() if "runs/" in name)
     whole = b"\0".join(parts.values())
     for secret in (b"own business", b"by; hand", b"tulips", b"s tulips, words"):

@@ -473,7 +473,7 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
         finally:
             job.kill()
     planned = gpuprov.json("cluster", "plan", "-f", path)["plan"]
-    words = "mounts none instead of /mnt/data; environment.GPT_A unset instead of one"
+    words = "mounts /mnt/data (until now none); environment.GPT_A one (until now unset)"
     files = "/etc/gpuprov/environment, /etc/ssh/sshd_config.d/gpuprov-environment.conf, /etc/environment"
     assert planned == [
         *(f"repair node {name}: {words}" for name in NODES),

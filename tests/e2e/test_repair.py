@@ -92,32 +92,32 @@ class Ward:
 CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
     "a device is taken away": (
         lambda ward: ward.config("device", "remove", ward.second, f"dev-{ward.gpu}"),
-        r"repair node {second}: devices \S* instead of \S*/dev/nvidia",
+        r"repair node {second}: devices \S*/dev/nvidia.* \(until now \S+\)",
         False,
     ),
     "a device is added": (
         lambda ward: ward.config("device", "add", ward.second, "sdz", "unix-char", "path=/dev/full"),
-        r"repair node {second}: .*sdz.* instead of unset",
+        r"repair node {second}: .*sdz.* unset \(until now ",
         False,
     ),
     "a limit is set": (
         lambda ward: ward.config("set", ward.second, "limits.processes=500"),
-        r"repair node {second}: limits.processes 500 instead of \d",
+        r"repair node {second}: limits.processes \d+ \(until now 500\)",
         False,
     ),
     "autostart is off": (
         lambda ward: ward.config("set", ward.second, "boot.autostart=false"),
-        r"repair node {second}: boot.autostart false instead of true",
+        r"repair node {second}: boot.autostart true \(until now false\)",
         False,
     ),
     "its privileges are raised": (
         lambda ward: ward.config("set", ward.second, "security.nesting=true"),
-        r"repair node {second}: security.nesting true instead of unset",
+        r"repair node {second}: security.nesting unset \(until now true\)",
         True,
     ),
     "the host's driver is another one": (
         lambda ward: ward.config("set", ward.second, "user.gpuprov.driver=535.1.1"),
-        r"repair node {second}: gpuprov.driver 535.1.1 instead of \d",
+        r"repair node {second}: gpuprov.driver [\d.]+ \(until now 535.1.1\)",
         False,
     ),
     "slurm.conf is edited": (lambda ward: ward.edit(ward.second, CONF), r"renew .*slurm\.conf.* on .*{second}", False),
@@ -133,12 +133,12 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
     ),
     "the network has no NAT": (
         lambda ward: output("lxc", "network", "set", ward.bridge, "ipv4.nat=false"),
-        "repair network {bridge}: .*ipv4.nat false instead of true",
+        r"repair network {bridge}: .*ipv4.nat true \(until now false\)",
         False,
     ),
     "the NAT rules are flushed": (
         lambda ward: output("nft", "flush", "chain", "inet", "lxd", f"pstrt.{ward.bridge}"),
-        "repair network {bridge}: NAT rule on the host missing instead of present",
+        r"repair network {bridge}: NAT rule on the host present \(until now missing\)",
         False,
     ),
     "the isolation rules are flushed": (

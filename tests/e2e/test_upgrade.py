@@ -112,7 +112,7 @@ def test_a_cluster_of_an_earlier_version(
     bridges = [f"{place.mark}{number}" for number in range(2 if engine == "lxd" else 1)]
     lacking = [
         *(f"isolate network {bridge} from other clusters" for bridge in bridges),
-        *(f"repair node {name}: gpuprov.gpu-types unset instead of h100" for name in names[:2]),
+        *(f"repair node {name}: gpuprov.gpu-types h100 (until now unset)" for name in names[:2]),
         f"renew {', '.join(RENEWED)} on {place.mark}[000-001]",
     ]
     assert gpuprov.json("cluster", "plan", "-f", str(path))["plan"] == lacking

@@ -57,41 +57,45 @@ def lose_mode(world: World) -> None:
 
 CASES: dict[str, tuple[Callable[[World], object], str, set[str]]] = {
     # what is done, what the plan names, which kinds of steps the repair may take
-    "a device is gone": (set_node(devices=()), "repair node c001: devices none", {"set_devices", "set_labels"}),
+    "a device is gone": (
+        set_node(devices=()),
+        "repair node c001: devices /dev/nvidia1, /dev/nvidiactl (until now none)",
+        {"set_devices", "set_labels"},
+    ),
     "a device more": (
         set_node(devices=(CharDevice(path="/dev/sda", major=8, minor=0),)),
-        "repair node c001: devices /dev/sda",
+        "repair node c001: devices /dev/nvidia1, /dev/nvidiactl (until now /dev/sda)",
         {"set_devices", "set_labels"},
     ),
     "a mount more": (
         set_node(mounts=(Mount(source="/etc", target="/mnt"),)),
-        "repair node c001: mounts /mnt instead of none",
+        "repair node c001: mounts none (until now /mnt)",
         {"set_devices", "set_labels"},
     ),
     "a label": (
         lambda world: world.engine.nodes["c001"].labels.update({"gpuprov.sharing": "exclusive"}),
-        "repair node c001: gpuprov.sharing exclusive instead of shared",
+        "repair node c001: gpuprov.sharing shared (until now exclusive)",
         {"set_devices", "set_labels"},
     ),
     "a limit": (
         set_node(memory_bytes=1 << 30),
-        "repair node c001: memory 1073741824 instead of 32641122304",
+        "repair node c001: memory 32641122304 (until now 1073741824)",
         {"set_settings", "set_devices", "set_labels"},
     ),
     "privileges": (
         set_node(privileged=True),
-        "repair node c001: privileged True instead of False",
+        "repair node c001: privileged False (until now True)",
         {"stop_node", "set_settings", "set_devices", "set_labels", "start_node"},
     ),
     "an address": (
         other_node_address,
-        "repair node c001: addresses 10.0.3.99/24,10.0.5.2/24 instead of 10.0.3.3/24,10.0.5.2/24",
+        "repair node c001: addresses 10.0.3.3/24,10.0.5.2/24 (until now 10.0.3.99/24,10.0.5.2/24)",
         {"stop_node", "set_settings", "set_devices", "set_labels", "start_node"},
     ),
-    "NAT": (lose_nat, "repair network gpbr0: nat off instead of on", {"set_network_settings"}),
+    "NAT": (lose_nat, "repair network gpbr0: nat on (until now off)", {"set_network_settings"}),
     "a bridge's address": (
         other_address,
-        "repair network gpbr0: address 10.9.9.1/24 instead of 10.0.3.1/24",
+        "repair network gpbr0: address 10.0.3.1/24 (until now 10.9.9.1/24)",
         {"set_network_settings"},
     ),
     "slurm.conf": (lambda world: edit(world, "c001", CONF), f"renew {CONF} on c001", {"push"}),
@@ -225,8 +229,8 @@ def test_an_edited_configuration_that_daemons_have_read_is_read_anew(world: Worl
 def test_a_driver_that_cannot_tell_reports_no_drift() -> None:
     assert changed_settings({"a": Setting(value="1")}, {}) == {}
     assert changed_settings({"a": Setting(value="1")}, {"b": Setting(value="2")}) == {
-        "a": "a 1 instead of unset",
-        "b": "b unset instead of 2",
+        "a": "a unset (until now 1)",
+        "b": "b 2 (until now unset)",
     }
 
 
@@ -234,9 +238,9 @@ def test_the_value_of_a_secret_variable_is_not_in_the_plan() -> None:
     seen = {"environment.DB_PASSWORD": Setting(value="old"), "environment.A": Setting(value="1")}
     wanted = {"environment.DB_PASSWORD": Setting(value="new"), "environment.MYSQL_PWD": Setting(value="own")}
     assert list(changed_settings(seen, wanted).values()) == [
-        "environment.A 1 instead of unset",
-        "environment.DB_PASSWORD (hidden) instead of (hidden)",
-        "environment.MYSQL_PWD unset instead of (hidden)",
+        "environment.A unset (until now 1)",
+        "environment.DB_PASSWORD (hidden) (until now (hidden))",
+        "environment.MYSQL_PWD (hidden) (until now unset)",
     ]
 
 

@@ -77,7 +77,7 @@ def test_a_limit_in_the_spec_is_for_all_nodes_and_what_they_were_given_comes_bac
     spec = world.spec(1)
     narrow = changed(spec, nodes=changed(spec.nodes, processes=300))
     planned = preview_up(world.driver, UpOrder(spec=narrow), world.host, reporter=world.reporter)
-    assert planned.changes == (f"repair node c000: processes {given.processes} instead of 300",)
+    assert planned.changes == (f"repair node c000: processes 300 (until now {given.processes})",)
     world.up(spec=narrow)
     assert world.engine.nodes["c000"].limits == changed(given, processes=300)
     world.up(spec=spec)

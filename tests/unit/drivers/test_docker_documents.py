@@ -87,24 +87,24 @@ def test_a_blueprint_survives_its_label() -> None:
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "nothing": ({}, {}),
     "what is shown elsewhere": ({"devices": (), "mounts": (), "labels": {}}, {}),
-    "less memory": ({"memory_bytes": 5}, {"memory": "memory 1073741824 instead of 5"}),
-    "no limit on CPUs": ({"cpus": None}, {"cpus": "cpus 2 instead of unset"}),
+    "less memory": ({"memory_bytes": 5}, {"memory": "memory 5 (until now 1073741824)"}),
+    "no limit on CPUs": ({"cpus": None}, {"cpus": "cpus unset (until now 2)"}),
     "GPUs from Docker": (
         {"engine_gpus": EngineGpus(access="cdi", uuids=("GPU-1",))},
-        {"GPUs from Docker": "GPUs from Docker unset instead of cdi GPU-1"},
+        {"GPUs from Docker": "GPUs from Docker cdi GPU-1 (until now unset)"},
     ),
     "another variable": (
         {"environment": {"B": "1"}},
         {
-            "environment.A": "environment.A b=c 'd' \"e\" ü instead of unset",
-            "environment.B": "environment.B unset instead of 1",
+            "environment.A": "environment.A unset (until now b=c 'd' \"e\" ü)",
+            "environment.B": "environment.B 1 (until now unset)",
         },
     ),
     "another address": (
         {"attachments": (changed(NICS[0], address="10.0.3.9/24"), NICS[1])},
         {
-            "eth0": "eth0 10.0.3.2/24 00:16:3e:00:00:01 by veth on gpbr0 "
-            "instead of 10.0.3.9/24 00:16:3e:00:00:01 by veth on gpbr0"
+            "eth0": "eth0 10.0.3.9/24 00:16:3e:00:00:01 by veth on gpbr0 "
+            "(until now 10.0.3.2/24 00:16:3e:00:00:01 by veth on gpbr0)"
         },
     ),
 }

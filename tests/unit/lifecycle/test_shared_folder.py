@@ -179,7 +179,7 @@ def test_a_cluster_that_gets_the_key_later_is_repaired_in_place_and_gives_it_up_
     world.begin_with(2)
     world.host.folders.add("/data/results", owner=ACCOUNT_UID, empty=False)
     lines = plan(world)
-    assert lines[1:] == tuple(f"repair node {name}: mounts none instead of {SHARED}" for name in world.names)
+    assert lines[1:] == tuple(f"repair node {name}: mounts {SHARED} (until now none)" for name in world.names)
     assert up(world).changed[:3] == lines
     assert shared(world) == {"c000": [PLACE], "c001": [PLACE]}
     up(world, share="/data/results")
@@ -193,7 +193,7 @@ def test_a_node_that_lost_the_mount_gets_it_back(world: World) -> None:
     up(world)
     node = world.engine.nodes["c001"]
     node.mounts = ()
-    assert plan(world) == (f"repair node c001: mounts none instead of {SHARED}",)
+    assert plan(world) == (f"repair node c001: mounts {SHARED} (until now none)",)
     up(world)
     assert MOUNT in world.engine.nodes["c001"].mounts
 

@@ -67,27 +67,27 @@ def meet(world: World, host: HostGpus) -> None:
 CASES: dict[str, tuple[Callable[[HostGpus], HostGpus], str]] = {
     "another version": (
         upgraded,
-        f"mounts {LIBRARIES}/libcuda.so.1 ({LIBRARIES}/libcuda.so.{OLD} ro), {LIBRARIES}/libcuda.so.{OLD}, 9 more ",
+        f"(until now {LIBRARIES}/libcuda.so.1 ({LIBRARIES}/libcuda.so.{OLD} ro), {LIBRARIES}/libcuda.so.{OLD}, 9 more)",
     ),
     "a library less": (
         lambda host: upgraded(host, without="libnvidia-gpucomp"),
-        f"{LABEL_DRIVER} {OLD} instead of {NEW}",
+        f"{LABEL_DRIVER} {NEW} (until now {OLD})",
     ),
     "another uvm major": (
         lambda host: upgraded(host, uvm_major=511),
-        "instead of /dev/nvidia-uvm (511:0 mode 0666), /dev/nvidia-uvm-tools (511:1 mode 0666); mounts ",
+        "devices /dev/nvidia-uvm (511:0 mode 0666), /dev/nvidia-uvm-tools (511:1 mode 0666) (until now ",
     ),
     "no modeset": (
         lambda host: upgraded(host, modeset=False),
-        "devices /dev/nvidia-modeset instead of none; mounts ",
+        "devices none (until now /dev/nvidia-modeset); mounts ",
     ),
     "nvidia-smi is elsewhere": (
         lambda host: upgraded(host, nvidia_smi="/usr/lib/nvidia/current/nvidia-smi"),
-        f"{LABEL_DRIVER} {OLD} instead of {NEW}",
+        f"{LABEL_DRIVER} {NEW} (until now {OLD})",
     ),
     "another uvm major since the reboot, and the same driver": (
         lambda host: replace(host, driver=replace(host.driver, uvm_major=511) if host.driver else None),
-        "devices /dev/nvidia-uvm (509:0 mode 0666), /dev/nvidia-uvm-tools (509:1 mode 0666) instead of ",
+        "(until now /dev/nvidia-uvm (509:0 mode 0666), /dev/nvidia-uvm-tools (509:1 mode 0666))",
     ),
 }
 
@@ -177,6 +177,6 @@ def test_a_simulated_driver_s_version_is_a_label_only(world: World) -> None:
     world.gpus = replace(world.gpus, driver_version=NEW)
     world.engine.faults.clear()
     changed = world.up(2).changed
-    assert changed == tuple(f"repair node c00{n}: {LABEL_DRIVER} {OLD} instead of {NEW}" for n in range(2))
+    assert changed == tuple(f"repair node c00{n}: {LABEL_DRIVER} {NEW} (until now {OLD})" for n in range(2))
     assert world.engine.nodes["c001"].labels[LABEL_DRIVER] == NEW
     assert world.up(2).unchanged

@@ -150,7 +150,7 @@ def test_another_way_in_is_a_difference_that_a_new_container_alone_can_make(
         assert find_drift(raw, node, driver.settings(raw.request()), live=False).words == ""
         cdi = design(with_offers(driver, gpus_of("uvm-missing")))
         drift = find_drift(cdi, node, driver.settings(cdi.request()), live=False)
-        assert f"GPUs from Docker unset instead of cdi {cdi.gpus[0]}" in drift.words
+        assert f"GPUs from Docker cdi {cdi.gpus[0]} (until now unset)" in drift.words
         assert drift.restart
         assert drift.settings
         with pytest.raises(NotCapable):
