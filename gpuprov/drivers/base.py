@@ -249,7 +249,10 @@ class Driver(Protocol):
         """
 
     def list_nodes(self) -> list[NodeState]:
-        """Every instance of the engine, foreign ones too; images and builders of ours are left out."""
+        """Every instance of the engine, foreign ones too; images and builders of ours are left out.
+
+        Snapshots may be missing: LXD lists none.
+        """
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance, or None."""

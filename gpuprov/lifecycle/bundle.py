@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import UNSET
 
+from gpuprov.cluster.lost_nodes import with_snapshots
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.bundle_parts import as_json
@@ -62,7 +63,7 @@ def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[
     return {
         f"{engine}/facts.json": lambda: as_json(write(FactsOfEngine(host=host, facts=driver.facts()))),
         f"{engine}/nodes.json": lambda: as_json(
-            write(NodesOfEngine(host=host, engine=engine, nodes=tuple(map(_found, nodes))))
+            write(NodesOfEngine(host=host, engine=engine, nodes=tuple(map(_found, with_snapshots(driver, nodes)))))
         ),
         f"{engine}/networks.json": lambda: as_json(
             write(NetworksOfEngine(host=host, engine=engine, networks=tuple(map(_network, networks))))

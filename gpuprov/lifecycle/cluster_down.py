@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.built_images import find_build_networks, remove_left_build
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.lost_nodes import describe_lost_nodes
+from gpuprov.cluster.lost_nodes import describe_lost_nodes, with_snapshots
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.programs import programs_of_people
 from gpuprov.cluster.purge import describe_kept, find_doomed
@@ -74,8 +74,8 @@ def foresee_losses(
     roles = roles_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     along = [line for role in roles for line in role.goes_along(spec_of(state))]
     at = f"{recorded_host(state)}: " if recorded_host(state) else ""  # one of several hosts
-    nodes = [driver.find_node(node.name) or node for node in state.nodes]  # a list of nodes lacks their snapshots
-    lines = [*(f"{at}{line}" for line in describe_lost_nodes(nodes)), *(() if policy.agreed else along)]
+    nodes = describe_lost_nodes(with_snapshots(driver, state.nodes))
+    lines = [*(f"{at}{line}" for line in nodes), *(() if policy.agreed else along)]
     try:
         refuse_busy(driver, [] if policy.agreed else [leave], SPARE_JOBS)
     except UsageError as error:

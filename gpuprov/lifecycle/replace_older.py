@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import MissingImages
+from gpuprov.cluster.lost_nodes import with_snapshots
 from gpuprov.cluster.order_label import read_order
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
@@ -65,8 +66,7 @@ def find_replaceable(driver: Driver, state: ClusterState, spec: ClusterSpec) -> 
     copies = [node.name for node in found if (order := read_order(node)) and order.source]
     nodes = sorted((node for node in found if node.name not in copies), key=lambda node: _turn(node, spec))
     outside = f" outside {SHARED}" if state.shared_folder else ""
-    alone = [driver.find_node(node.name) or node for node in nodes]  # a list of nodes lacks their snapshots
-    snapshots = [node.name for node in alone if node.snapshots]
+    snapshots = [node.name for node in with_snapshots(driver, nodes) if node.snapshots]
     more = f", and the snapshots of {fold(snapshots)}" if snapshots else ""
     names = tuple(node.name for node in nodes)
     return Replaceable(names=names, copies=tuple(copies), lost=f"what is in {fold(names)}{outside}{more}")

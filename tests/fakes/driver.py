@@ -137,7 +137,7 @@ class FakeDriver(FakeTrees):
         self.reach("list_nodes", "")
         with self.engine.lock:
             nodes = [node for node in self.engine.nodes.values() if not node.builder]
-            return [changed(node.state(), host=node.member or self.host) for node in nodes]
+            return [changed(node.state(), host=node.member or self.host, snapshots=()) for node in nodes]  # as LXD
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance, or None."""
