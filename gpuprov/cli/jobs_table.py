@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cli.tables import PIPE, render_table, short_uuid
-from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.excerpt import LINE, excerpt, few, first_lines
 from gpuprov.core.names import fold
 from gpuprov.core.units import MIB, render_duration
 from gpuprov.roles.work.wait_reasons import explain_wait
@@ -76,9 +76,8 @@ def name_waits(jobs: Sequence[Job]) -> list[str]:
             found.setdefault(job.reason, {})[job.submission] = None
     lines = []
     for reason, names in list(found.items())[:_MOST_REASONS]:
-        more = f" and {len(names) - _MOST_REASONS} more" if len(names) > _MOST_REASONS else ""
         verb = "waits" if len(names) == 1 else "wait"
-        lines.append(f"{', '.join(list(names)[:_MOST_REASONS])}{more} {verb}: {explain_wait(reason)}")
+        lines.append(f"{few(list(names), _MOST_REASONS)} {verb}: {explain_wait(reason)}")
     return lines
 
 
@@ -110,8 +109,8 @@ def took_s(jobs: Sequence[Job], now: datetime) -> float | None:
 def name_failures(jobs: Sequence[Job]) -> str:
     """Why jobs are not done, a line each; of many, the first."""
     bad = [job for job in jobs if job.state in ("failed", "lost")]
-    lines = [f"{job.id} {job.state}: {job.reason or 'no reason is known'}" for job in bad[:_MOST_REASONS]]
-    return "\n".join([*lines, *([f"and {len(bad) - _MOST_REASONS} more"] if len(bad) > _MOST_REASONS else [])])
+    lines = [f"{job.id} {job.state}: {job.reason or 'no reason is known'}" for job in bad]
+    return first_lines(lines, _MOST_REASONS)
 
 
 def render_job_change(change: JobChange) -> str:

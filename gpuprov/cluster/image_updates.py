@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from gpuprov.core.excerpt import few
 from gpuprov.drivers.base import LABEL_PACKAGES
 from gpuprov.provision.package_versions import lacking_updates, read_versions
 from gpuprov.provision.security_index import read_index
@@ -58,11 +59,9 @@ def update_notes(found: Sequence[ImageUpdates], now: float) -> tuple[str, ...]:
     lacking = sorted({package for updates in found for package in updates.lacking})
     if lacking:
         count = sum(updates.state == "lacking" for updates in found)
-        more = [f"{len(lacking) - _NAMED} more"] if len(lacking) > _NAMED else []
-        named = ", ".join([*lacking[:_NAMED], *more])
         notes.append(
-            f"{count} of {len(found)} images lack security updates ({named}); to build a new one: gpuprov "
-            "image build --refresh"
+            f"{count} of {len(found)} images lack security updates ({few(lacking, _NAMED)}); to build a new one: "
+            "gpuprov image build --refresh"
         )
     earlier = sum(not updates.recorded for updates in found)
     if earlier:

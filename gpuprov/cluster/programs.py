@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.excerpt import excerpt
+from gpuprov.core.excerpt import excerpt, few
 from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 
 if TYPE_CHECKING:
@@ -92,5 +92,4 @@ def _with_parents(process: _Process | None, there: dict[str, _Process]) -> Itera
 
 
 def _listed(programs: Sequence[str]) -> str:
-    more = [f"and {len(programs) - _SHOWN} more"] if len(programs) > _SHOWN else []
-    return ", ".join([*(excerpt(line, _WORDS) for line in programs[:_SHOWN]), *more])
+    return few([excerpt(line, _WORDS) for line in programs], _SHOWN)

@@ -38,10 +38,15 @@ def shorten(text: str, limit: int = LINE) -> str:
     return "\n".join(_cut(line, limit) for line in lines)
 
 
-def few(names: Sequence[str], most: int) -> str:
+def few(names: Sequence[str], most: int, *, between: str = ", ") -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return between.join(names[:most]) + more
+
+
+def first_lines(lines: Sequence[str], most: int) -> str:
+    """The first of them, a line each, and in one more how many there are besides."""
+    return "\n".join([*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])])
 
 
 def few_lines(text: str, most: int = 12) -> str:

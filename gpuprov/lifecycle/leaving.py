@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
+from gpuprov.core.excerpt import few
 from gpuprov.core.rollback import REPEAT
 from gpuprov.core.waiting import Clock, SystemClock, Wait
 from gpuprov.lifecycle.out_of_service import OutOfService, names_of
@@ -283,5 +284,4 @@ def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave], policy: JobsP
 
 
 def _listed(jobs: Sequence[Job]) -> str:
-    more = [f"and {len(jobs) - _SHOWN} more"] if len(jobs) > _SHOWN else []
-    return ", ".join([*(f"job {job}" for job in jobs[:_SHOWN]), *more])
+    return few([f"job {job}" for job in jobs], _SHOWN)

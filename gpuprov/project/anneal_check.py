@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import first_lines
 from gpuprov.project.order_check import ask_here
 from gpuprov.shapes.anneal import AnnealChecked
 from gpuprov.shapes.base import read
@@ -46,10 +47,9 @@ def check_anneal(
     if not faults:
         return
     lines = [*map(str, faults)]
-    left = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(lines) == 1 else f"{len(lines)} faults"
     raise UsageError(
         f"{what} in the models and configurations; nothing was executed",
-        evidence="\n".join([*lines[:_SHOWN], *left]),
+        evidence=first_lines(lines, _SHOWN),
         fix="correct these files; docs/anneal.md describes models and configurations",
     )

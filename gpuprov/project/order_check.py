@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.assets import get_asset
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.core.excerpt import few_lines
+from gpuprov.core.excerpt import few_lines, first_lines
 from gpuprov.core.execution import run
 from gpuprov.shapes.base import changed, encode, parse_json, read
 from gpuprov.shapes.error import Error
@@ -126,10 +126,9 @@ def ask_here(
 def refuse_faults(faults: Sequence[Fault], *, fix: str) -> UsageError:
     """All faults as one error."""
     lines = [str(_as_typed(fault)) for fault in faults]
-    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
     where = "project" if len(_of_project(faults)) == len(faults) else "job"
-    return UsageError(f"{what} in the {where}; {NOTHING}", evidence="\n".join([*lines[:_SHOWN], *more]), fix=fix)
+    return UsageError(f"{what} in the {where}; {NOTHING}", evidence=first_lines(lines, _SHOWN), fix=fix)
 
 
 def _fix(faults: Sequence[Fault]) -> str:

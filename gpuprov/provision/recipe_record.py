@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, cast
 
+from gpuprov.core.excerpt import few
 from gpuprov.core.fingerprint import short
 from gpuprov.shapes.base import read, write
 from gpuprov.shapes.records import RecipeRecord
@@ -68,5 +69,4 @@ def _beyond(these: Iterable[str], those: Iterable[str]) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return ", ".join([*names[:_NAMED], *more])
+    return few(names, _NAMED)

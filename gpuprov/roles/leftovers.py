@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.assets import get_asset
-from gpuprov.core.excerpt import excerpt
+from gpuprov.core.excerpt import excerpt, few
 from gpuprov.shapes.base import parse_json, read
 from gpuprov.shapes.jobs import LeftProcess, LeftProcesses
 from gpuprov.verify.finding import failed, passed, unknown
@@ -38,9 +38,8 @@ def judge_left(asked: Mapping[str, Any]) -> Finding:
     left = parse_left(asked["stdout"])
     if not left:
         return passed("none")
-    told = [f"process {process.pid} of job {process.of} ({process.command})" for process in left[:_TOLD]]
-    more = [f"{len(left) - _TOLD} more"] if len(left) > _TOLD else []
-    return failed(excerpt(f"of jobs that have ended: {', '.join([*told, *more])}", limit=600))
+    told = [f"process {process.pid} of job {process.of} ({process.command})" for process in left]
+    return failed(excerpt(f"of jobs that have ended: {few(told, _TOLD)}", limit=600))
 
 
 def parse_left(said: str) -> tuple[LeftProcess, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import few
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -204,6 +205,4 @@ def _number(number: object) -> str:
 
 
 def _listed(texts: Collection[str]) -> str:
-    known = list(dict.fromkeys(texts))
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return ", ".join(known[:_SHOWN]) + more
+    return few(list(dict.fromkeys(texts)), _SHOWN)

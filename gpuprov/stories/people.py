@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.core.excerpt import excerpt
+from gpuprov.core.excerpt import excerpt, few
 from gpuprov.core.names import name_cluster
 from gpuprov.core.nearest import ask_back
 from gpuprov.core.outcome import Outcome
@@ -197,7 +197,7 @@ def describe_jobs_of(reach: Callable[[], Driver], cluster: str, people: Sequence
 
 
 def _few(jobs: Sequence[Job]) -> str:
-    return "; ".join(map(str, jobs[:_NAMED])) + (f"; {len(jobs) - _NAMED} more" if jobs[_NAMED:] else "")
+    return few([*map(str, jobs)], _NAMED, between="; ")
 
 
 def check_new_person(new: NewPerson) -> None:

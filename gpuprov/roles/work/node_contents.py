@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.excerpt import excerpt
+from gpuprov.core.excerpt import excerpt, first_lines
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.roles.work.job_room import NOTHING
 from gpuprov.roles.work.package_names import package_of
@@ -48,12 +48,11 @@ def require_imports(controller: NodeProgram, imports: Mapping[str, str]) -> None
     """
     lacking = _ask(controller, _MODULES, sorted(imports))
     if lacking:
-        lines = [f"{imports[name]}: {name}" for name in lacking[:_SHOWN]]
-        more = [f"and {len(lacking) - _SHOWN} more"] if len(lacking) > _SHOWN else []
+        lines = [excerpt(f"{imports[name]}: {name}") for name in lacking]
         many = f"module {lacking[0]}" if len(lacking) == 1 else f"{len(lacking)} modules"
         raise UsageError(
             f"the nodes of {controller.cluster} do not have {many}, which the project imports; {NOTHING}",
-            evidence="\n".join([*map(excerpt, lines), *more]),
+            evidence=first_lines(lines, _SHOWN),
             fix=_renewed(f"image: {{python: [{', '.join(sorted(map(package_of, lacking[:_SHOWN])))}]}}"),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.excerpt import few
 from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
@@ -132,8 +133,7 @@ def _overlay_of(seen: Observation) -> Mapping[str, Any] | None:
 
 
 def _some(names: Sequence[Any]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(map(str, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return few([*map(str, names)], _MOST_NAMED)
 
 
 _NEEDS = ("host-version",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuprov.core.excerpt import few
 from gpuprov.core.requirements import least_kernel, older
 from gpuprov.gpu.pci import normalise_pci
 from gpuprov.verify.checks.driver import facts_of, no_driver
@@ -165,8 +166,7 @@ def judge_network(expected: Expectation, seen: Observation) -> Finding:
 
 
 def _names(uuids: list[Any]) -> str:
-    more = len(uuids) - _MOST_NAMED
-    return ", ".join(map(str, uuids[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "") or "none"
+    return few([*map(str, uuids)], _MOST_NAMED) or "none"
 
 
 RULES = (

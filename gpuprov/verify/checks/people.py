@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.excerpt import few
 from gpuprov.shapes.base import parse_json
 from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
@@ -84,8 +85,7 @@ def _render_give(troubles: Sequence[str]) -> str:
 
 
 def _few(lines: Sequence[str]) -> str:
-    more = f"; {len(lines) - _TOLD} more" if len(lines) > _TOLD else ""
-    return "; ".join(lines[:_TOLD]) + more
+    return few(lines, _TOLD, between="; ")
 
 
 RULES = (Rule(id="people", layer="node", needs=("node-answers",), judge=judge_people, fact=FACT),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.excerpt import few
 from gpuprov.shapes.base import parse_json
 from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
@@ -56,9 +57,8 @@ def _judge_known(people: Sequence[str], facts: Mapping[str, Any]) -> Finding:
     if said["timed_out"]:
         return warned(f"sssd does not say within {said['seconds']:.0f} s which people it knows", "slow")
     lacking = sorted({*people} - {*said["stdout"].split()})
-    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
     if lacking:
-        return warned(f"the directory does not know {', '.join(lacking[:_NAMED])}{more}", "strangers")
+        return warned(f"the directory does not know {few(lacking, _NAMED)}", "strangers")
     return passed(f"sssd answers, and knows {len(people)} of the spec's people")
 
 

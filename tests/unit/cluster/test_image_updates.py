@@ -58,7 +58,7 @@ def test_what_to_do_is_said_once_for_all_images() -> None:
         ImageUpdates(state="unknown", recorded=False),
     ]
     lacking, earlier, unknown, stale = update_notes(found, NOW)
-    assert lacking.startswith("1 of 4 images lack security updates (a, b, c, d, e, 2 more); to build a new one")
+    assert lacking.startswith("1 of 4 images lack security updates (a, b, c, d, e and 2 more); to build a new one")
     assert lacking.endswith(": gpuprov image build --refresh")
     assert earlier == "1 of 4 images are of an earlier gpuprov and do not say what they have"
     assert "were never fetched" in unknown

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.excerpt import LINE, LINES, WORDS, end_and_causes, excerpt, shorten
+from gpuprov.core.excerpt import LINE, LINES, WORDS, end_and_causes, excerpt, few, first_lines, shorten
 from gpuprov.shapes.faults import Fault
 from gpuprov.spec.spec_error import SpecError
 
@@ -35,6 +35,20 @@ def test_lines_are_cut_one_by_one_and_their_number_is_limited() -> None:
     many = shorten("\n".join(map(str, range(10_000)))).split("\n")
     assert (many[0], many[LINES // 2], many[-1]) == ("0", f"[... {10_000 - LINES} lines ...]", "9999")
     assert len(many) == LINES + 1
+
+
+@pytest.mark.parametrize(
+    ("names", "line", "lines"),
+    [
+        ([], "", ""),
+        (["a", "b"], "a; b", "a\nb"),
+        (["a", "b", "c", "d"], "a; b and 2 more", "a\nb\nand 2 more"),
+    ],
+)
+def test_of_many_the_first_are_named_and_the_others_counted(names: list[str], line: str, lines: str) -> None:
+    assert few(names, 2, between="; ") == line
+    assert few(names, 2) == line.replace("; ", ", ")
+    assert first_lines(names, 2) == lines
 
 
 def test_every_error_is_short_whatever_it_quotes() -> None:
