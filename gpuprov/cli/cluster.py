@@ -206,7 +206,7 @@ def spec(session: Session) -> Result:
     engine_option,
 )
 def save(session: Session, file: str, *, shared: bool) -> Outcome:
-    """Write what cannot be made again of a cluster to FILE: its spec, this user's ssh keys and, if asked, shared files.
+    """Save to FILE what a new cluster would lack: the spec, this user's ssh keys and, if asked, shared files.
 
     FILE is an archive of tar. It is created, never overwritten, and only this user can read it: the spec may have
     secrets. The cluster goes on meanwhile; files that jobs write may be saved half-written.

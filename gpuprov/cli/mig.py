@@ -59,7 +59,7 @@ def _render(file: Mapping[str, Any]) -> str:
 def check(session: Session, gpu_mode: str | None, **given: Any) -> Result:  # noqa: ANN401 - click's own
     """Say whether this host's GPUs are cut as a configuration of FILE says; changes nothing.
 
-    Exits with 1 if one is not. FILE is a file of mig-parted, as it is; `-` is stdin.
+    Exits with 1 if one is cut otherwise. FILE is a file of mig-parted, unchanged; `-` is stdin.
     """
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.gpu.mig_config import find_differences
@@ -83,7 +83,7 @@ def apply(session: Session, gpu_mode: str | None, **given: Any) -> Outcome:  # n
     """Cut this host's GPUs as a configuration of FILE says; a second run changes nothing. Needs root.
 
     Refused before anything changes if a node, a container or a process has one of the GPUs that would change. FILE is
-    a file of mig-parted, as it is; `-` is stdin. Parts of GPUs are gone after a reboot: apply it again then.
+    a file of mig-parted, unchanged; `-` is stdin. Parts of GPUs are gone after a reboot: apply the file again then.
     """
     from gpuprov.cluster.host_gpus import get_gpus
     from gpuprov.lifecycle.mig import apply_mig

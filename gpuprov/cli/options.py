@@ -195,7 +195,7 @@ time_option: Callable[[Any], Any] = click.option(
     "--time",
     "time_limit",
     metavar="TIME",
-    help="End a try after TIME, such as 90, 30m or 12h.  [default: jobs.time of the cluster's spec]",
+    help="End each try after TIME, such as 90, 30m or 12h.  [default: jobs.time of the cluster's spec]",
 )
 retries_option: Callable[[Any], Any] = click.option(
     "--retries", type=int, default=0, metavar="N", help="Number of further tries after a run failed."

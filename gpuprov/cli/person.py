@@ -108,8 +108,8 @@ _details: Final[tuple[Callable[[Any], Any], ...]] = (
 def add(session: Session, name: str, key_files: tuple[Path, ...], **given: Any) -> Done:  # noqa: ANN401 - click's own
     """Give somebody an account in all nodes of a cluster: the same number everywhere, and no password.
 
-    Where the cluster has `sssd`, without --uid and --key it is somebody of the directory, who has an account already.
-    It is recorded in the cluster's spec, and the cluster is brought to that, as by `cluster up` without options.
+    The spec of the cluster gets the person, and the cluster is brought to it, as by `cluster up` without options. If
+    the cluster has `sssd`, a NAME without --uid and --key is somebody of the directory, who has an account already.
     """
     from gpuprov.stories.people import add_person
 

@@ -21,7 +21,7 @@ _LONGEST_S: Final = 30 * 24 * 3600
 
 @command(
     click.option(
-        "--lifespan", default="30m", show_default=True, metavar="TIME", help="How long it is good, up to 720h."
+        "--lifespan", default="30m", show_default=True, metavar="TIME", help="How long the token is valid, up to 720h."
     ),
     cluster_option,
     engine_option,
@@ -29,7 +29,7 @@ _LONGEST_S: Final = 30 * 24 * 3600
 def token(session: Session, lifespan: str) -> Result:
     """Print a token with which a program may use Slurm's REST API as the account of the cluster's jobs.
 
-    Whoever has it can submit and end jobs of that account until its lifespan is over; it cannot be taken back.
+    Whoever has the token can submit and end jobs of that account until it expires. It cannot be revoked.
     """
     from gpuprov.stories.rest import make_token
 

@@ -99,11 +99,11 @@ class _BeforeCommand(click.Command):
         metavar="ID",
         callback=lambda _context, _parameter, ids: tuple(dict.fromkeys(map(check_submission, ids))),
         shell_complete=complete_jobs,
-        help="Begin when all runs of ID are done, and never if one is not; repeatable.",
+        help="Begin once all runs of job ID are done, and never if one of them fails; repeatable.",
     ),
     click.option(
         "--notify",
-        metavar="VALUE",
+        metavar="URL|COMMAND",
         help="Post to this URL, or run this command in a node, once all runs have ended.",
     ),
     click.option(
@@ -129,7 +129,7 @@ def submit(session: Session, /, **given: Any) -> Result:  # noqa: ANN401 - what 
     """Submit a command, or a function of the project, to the cluster's batch system, and print the id of the job.
 
     Jobs run on a frozen copy of the project: the files of the current folder that git knows or would add, or else all
-    but caches and environments. VALUE is a number, true, false, null or text, as in YAML.
+    but caches and environments. The VALUE of an argument is a number, true, false, null or text, as in YAML.
 
     A command: gpuprov submit --time 12h -- python3 train.py --lr 0.1
 

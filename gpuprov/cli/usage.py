@@ -21,9 +21,9 @@ _HOUR_S: Final = 3600
 
 
 @command(
-    click.option("--since", metavar="TIME", help=f"From when time counts, in UTC (default: {DAYS}d)."),
-    click.option("--until", metavar="TIME", help="Until when (default: now)."),
-    click.option("--by", type=click.Choice(get_args(By)), default="person", help="What a row is (default: person)."),
+    click.option("--since", metavar="TIME", help=f"Beginning of the time that counts.  [default: {DAYS}d]"),
+    click.option("--until", metavar="TIME", help="End of it.  [default: now]"),
+    click.option("--by", type=click.Choice(get_args(By)), default="person", show_default=True, help="What a row is."),
     click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
     cluster_option,
     engine_option,
@@ -31,10 +31,11 @@ _HOUR_S: Final = 3600
 def usage(session: Session, since: str | None, until: str | None, by: By, *, as_csv: bool) -> Result:
     """Show the GPU hours of a cluster's jobs, and of containers of `gpuprov run` on this host: GPUs times hours.
 
-    What goes on counts up to now, and everything for the part of its time that is in the window. A TIME is a date in
-    UTC, such as 2026-11-01 or 2026-11-01T08:30, or how long ago it was, such as 12h or 7d. Slurm counts all jobs of the
-    cluster, and with `accounting: on` in the spec keeps them beyond `cluster down`; of workers, what was submitted with
-    gpuprov is counted. With --cluster, containers of `gpuprov run` are left out.
+    Of each job, the time between --since and --until counts; one that still runs counts up to now. TIME is a date in
+    UTC, such as 2026-11-01 or 2026-11-01T08:30, or how long ago it was, such as 12h or 7d.
+
+    Under Slurm, all jobs of the cluster count; with `accounting: on` in the spec, their figures outlast `cluster down`.
+    Of workers, jobs count that were submitted with gpuprov. With --cluster, containers of `gpuprov run` are left out.
     """
     from gpuprov.core.errors import UsageError
     from gpuprov.stories.usage import parse_moment, read_usage

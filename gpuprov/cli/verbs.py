@@ -45,8 +45,8 @@ VERBS: dict[str, Verb] = {
     "cluster list": Verb("gpuprov.cli.list:list_clusters", "List the clusters."),
     "cluster status": Verb("gpuprov.cli.list:status", "Show nodes, GPUs, Slurm and health."),
     "cluster spec": Verb("gpuprov.cli.cluster:spec", "Print the spec of a cluster, as a file for `cluster up -f`."),
-    "cluster save": Verb("gpuprov.cli.cluster:save", "Write what cannot be made again of a cluster to a file."),
-    "cluster restore": Verb("gpuprov.cli.cluster:restore", "Make a cluster as it was saved."),
+    "cluster save": Verb("gpuprov.cli.cluster:save", "Save a cluster's spec, ssh keys and shared files to a file."),
+    "cluster restore": Verb("gpuprov.cli.cluster:restore", "Make a cluster again from such a file."),
     "cluster down": Verb("gpuprov.cli.cluster:down", "Remove a cluster and everything that belongs to it."),
     "person": Verb(None, "Give people accounts in the nodes of a cluster."),
     "person add": Verb("gpuprov.cli.person:add", "Give somebody an account in all nodes."),
@@ -57,7 +57,7 @@ VERBS: dict[str, Verb] = {
     "smoke": Verb("gpuprov.cli.smoke:smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb(
         "gpuprov.cli.run:run",
-        "Run a command in a container with GPUs of its own; list, stop and remove such.",
+        "Run a command in a container with GPUs of its own; list, stop and remove these.",
         takes_command=True,
     ),
     "run ps": Verb("gpuprov.cli.run:ps", "List the containers of `gpuprov run`."),
@@ -140,7 +140,7 @@ VERBS: dict[str, Verb] = {
         "gpuprov.cli.host:prepare", "Install and start the engine and create its storage; needs root."
     ),
     "host undo": Verb("gpuprov.cli.host:undo", "Revert `host prepare`; needs root."),
-    "host mig": Verb(None, "Cut this machine's GPUs by MIG."),
+    "host mig": Verb(None, "Cut this machine's GPUs into parts with MIG."),
     "host mig export": Verb("gpuprov.cli.mig:export", "Print how the GPUs are cut, as a file of mig-parted."),
     "host mig assert": Verb("gpuprov.cli.mig:check", "Say whether the GPUs are cut as a file says."),
     "host mig apply": Verb("gpuprov.cli.mig:apply", "Cut the GPUs as a file says; needs root."),
