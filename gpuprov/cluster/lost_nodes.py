@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.base import NodeState
 
 
 def describe_lost_nodes(nodes: Sequence[NodeState]) -> tuple[str, ...]:
@@ -19,11 +19,6 @@ def describe_lost_nodes(nodes: Sequence[NodeState]) -> tuple[str, ...]:
     snapshots = [f"{label} of {node.name}" for node in nodes for label in node.snapshots]
     more = (f"{count_of(len(snapshots), 'snapshot')}: {', '.join(snapshots)}",) if snapshots else ()
     return (lost_nodes_line([node.name for node in nodes]), *more)
-
-
-def with_snapshots(driver: Driver, nodes: Iterable[NodeState]) -> list[NodeState]:
-    """These nodes with their snapshots, which a list of all nodes may lack."""
-    return [driver.find_node(node.name) or node for node in nodes]
 
 
 def lost_nodes_line(names: Sequence[str]) -> str:

@@ -226,3 +226,8 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
         what = f"the cluster {state.name} has no nodes{ask_back([state.name], others)}"
         raise UsageError(what, evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)
+
+
+def with_snapshots(driver: Driver, nodes: Iterable[NodeState]) -> list[NodeState]:
+    """These nodes with their snapshots, which a list of all nodes may lack."""
+    return [driver.find_node(node.name) or node for node in nodes]

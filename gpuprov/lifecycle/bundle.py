@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import UNSET
 
-from gpuprov.cluster.lost_nodes import with_snapshots
 from gpuprov.cluster.services import init_of
-from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.state import observe_cluster, with_snapshots
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster

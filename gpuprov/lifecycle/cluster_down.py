@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.built_images import find_build_networks, remove_left_build
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.lost_nodes import describe_lost_nodes, with_snapshots
+from gpuprov.cluster.lost_nodes import describe_lost_nodes
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.programs import programs_of_people
 from gpuprov.cluster.purge import describe_kept, find_doomed
 from gpuprov.cluster.scrubbed import tell_of_leaving
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.service_folders import remove_service_folders
-from gpuprov.cluster.state import observe_cluster, observe_engine
+from gpuprov.cluster.state import observe_cluster, observe_engine, with_snapshots
 from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import check_cluster_name

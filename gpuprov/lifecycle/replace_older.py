@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.host_gpus import get_gpus, with_offers
 from gpuprov.cluster.images import MissingImages
-from gpuprov.cluster.lost_nodes import with_snapshots
 from gpuprov.cluster.order_label import read_order
-from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.state import observe_cluster, with_snapshots
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
