@@ -31,6 +31,7 @@ from gpuprov.fleet.ready import ask_ready
 from gpuprov.fleet.tunnel_keys import exchange_keys
 from gpuprov.fleet.unreachable_hosts import tell_away_and_back
 from gpuprov.fleet.verify_hosts import verify_over_hosts
+from gpuprov.lifecycle.verify import after_up
 from gpuprov.link.answers import read_answer
 from gpuprov.link.several import read_each
 from gpuprov.roles.registry import role_of
@@ -83,7 +84,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> B
         done.changed += tell_away_and_back(seen, hosts, reporter=reporter)
     report = None
     if order.verify and beyond_record(done.changed) and any(done.rows.values()):
-        with reporter.phase("verify"):
+        with after_up(spec.name, reporter), reporter.phase("verify"):
             report = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]
     away = [row for row in seen.rows if row.host not in seen.parts]

@@ -42,7 +42,7 @@ from gpuprov.lifecycle.people import login_notes
 from gpuprov.lifecycle.renew import renew_nodes
 from gpuprov.lifecycle.replacing import arrivals_of, end_replacing, mend_replacing, refuse_lost_queue
 from gpuprov.lifecycle.rows import found_rows
-from gpuprov.lifecycle.verify import verify_cluster
+from gpuprov.lifecycle.verify import after_up, verify_cluster
 from gpuprov.roles.crew import RESUMED, without_started
 from gpuprov.roles.registry import ROLES, check_spec, role_of, settle
 from gpuprov.spec.serialize import dump_spec
@@ -182,7 +182,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     seen = reading.state
     report = None
     if order.verify and beyond_record(changed):
-        report = verify_cluster(driver, name, host=host, nodes=None, reporter=reporter)
+        with after_up(name, reporter):
+            report = verify_cluster(driver, name, host=host, nodes=None, reporter=reporter)
     recorded = order.part.spec if order.part else order.spec
     untouched = not changed and seen.recorded == recorded  # a killed run may have left only the recording to do
     as_it_was = seen if untouched else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.core.side_by_side import ask_side_by_side, questions_at_once
 from gpuprov.core.slowness import slowness
@@ -30,7 +32,7 @@ from gpuprov.verify.models import Observation
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
@@ -46,6 +48,16 @@ if TYPE_CHECKING:
 
 QUICK = Work()
 _PART_SHARE = 0.8  # what is left of a node's time is for the rest of the probe
+
+
+@contextmanager
+def after_up(cluster: str, reporter: Reporter) -> Iterator[None]:
+    """Around the verification after `cluster up`: Ctrl-C undoes nothing any more, and this says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        reporter.warn(name_cluster("the nodes are up and stay, but are not verified: gpuprov verify", cluster))
+        raise
 
 
 def verify_cluster(  # noqa: PLR0913 - what is proven, how hard, and who is told

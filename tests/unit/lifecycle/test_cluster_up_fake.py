@@ -444,6 +444,20 @@ def test_what_cannot_be_taken_back_is_said(world: World) -> None:
     assert world.names == ["c000"]
 
 
+def test_an_interrupt_while_the_nodes_are_verified_says_that_they_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpuprov.lifecycle.cluster_up.verify_cluster", interrupted)
+    order = UpOrder(spec=world.spec(1), verify=True)
+    with pytest.raises(KeyboardInterrupt):
+        cluster_up(world.driver, order, world.host, reporter=world.reporter)
+    assert "warn the nodes are up and stay, but are not verified: gpuprov verify" in world.reporter.lines
+    assert world.names == ["c000"]
+
+
 @pytest.mark.parametrize("typed", ["up", "down"])
 def test_a_second_interrupt_says_what_is_left_and_what_to_type_which_helps(world: World, typed: str) -> None:
     world.engine.faults.raise_at(KeyboardInterrupt(), "start_node", subject="c001")
