@@ -525,6 +525,7 @@ REASONS = {
     "stories/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
     "stories/smoke.py: nvidia-smi": "CUDA has no device: tests/unit/stories/test_smoke.py",
     "lifecycle/verify.py: gpuprov verify": "the verb of what cluster/state.py says",
+    "lifecycle/verify.py: the nodes are up and stay, but are not verified: gpuprov verify": "Ctrl-C in `cluster up`",
 }
 
 # The state in which verify or doctor says it, where it is not one in which all is well

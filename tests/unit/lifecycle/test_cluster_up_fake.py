@@ -192,7 +192,7 @@ def test_a_changed_device_is_repaired_in_place(world: World) -> None:
     world.engine.faults.clear()
     outcome = world.up(3)
     assert [line.partition(":")[0] for line in outcome.changed] == ["repair node c001"]
-    assert "devices none instead of" in outcome.changed[0]
+    assert outcome.changed[0].endswith(": devices /dev/nvidia1, /dev/nvidiactl (until now none)")
     assert world.engine.dump() == before
     assert {name for _, name in world.steps()} == {"c001"}
     assert not [step for step in world.steps() if step[0].startswith(("start", "stop", "create", "delete"))]
