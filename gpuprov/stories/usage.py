@@ -18,6 +18,7 @@ from gpuprov.lifecycle.find_controller import get_controller, roles_of_cluster
 from gpuprov.lifecycle.run_job import JOBS
 from gpuprov.lifecycle.run_record import uses_of_runs
 from gpuprov.roles.base import spec_of
+from gpuprov.roles.registry import ROLES
 from gpuprov.roles.usage import UNKNOWN, Use, Uses, overlap_s, sort_rows, sum_uses
 from gpuprov.shapes.usage import Usage
 
@@ -85,7 +86,7 @@ def read_usage(
     runs = uses_of_runs(host, (since.timestamp(), until.timestamp())) if with_runs else Uses(uses=())
     lack: tuple[str, ...] = ()
     try:
-        counted = _count_cluster(find_driver(), cluster, window)
+        counted = _count_cluster(find_driver, cluster, window, host)
     except UsageError as error:
         if not runs.uses:
             raise
@@ -106,8 +107,14 @@ def read_usage(
     )
 
 
-def _count_cluster(driver: Driver, cluster: str, window: tuple[datetime, datetime]) -> _Counted:
-    state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
+def _count_cluster(
+    find_driver: Callable[[], Driver], cluster: str, window: tuple[datetime, datetime], host: Host
+) -> _Counted:
+    try:
+        driver = find_driver()
+        state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
+    except UsageError as error:
+        raise _with_kept(error, cluster, host) from error
     told = next((uses for role in roles if (uses := role.uses(driver, state, *window))), None)
     if told is None:
         uses = _submitted(driver, cluster, window, can_count=any(role.can_account for role in roles))
@@ -117,6 +124,19 @@ def _count_cluster(driver: Driver, cluster: str, window: tuple[datetime, datetim
         uses = with_submitted(told, get_controller(driver, cluster, verb=_VERB).list_jobs(), window)
     simulated = any(node.labels.get(LABEL_ACCESS) == _SIMULATED for node in state.nodes)
     return _Counted(uses=uses, accounting=uses.accounting, simulated=simulated)
+
+
+def _with_kept(error: UsageError, cluster: str, host: Host) -> UsageError:
+    """Why a cluster without nodes is not counted, where figures of it have outlived them."""
+    folders = ROLES.outliving_folders(cluster)
+    kept = [f"{one.source} has {one.title}" for one in folders if host.folders.look(one.source).kind == "folder"]
+    if not kept:
+        return error
+    return UsageError(
+        f"the cluster {cluster} has no nodes; its figures are kept, but only its nodes can read them",
+        evidence="; ".join(kept),
+        fix="create it again, with `accounting: on` in FILE: gpuprov cluster up -f FILE",
+    )
 
 
 def _submitted(driver: Driver, cluster: str, window: tuple[datetime, datetime], *, can_count: bool) -> Uses:

@@ -215,6 +215,20 @@ def test_a_node_that_says_anything_else_is_not_believed(counting: World, capsys:
     assert "gpuprov exec c000 -- sacct --allusers" in err
 
 
+def test_kept_figures_of_a_removed_cluster_are_named(
+    counting: World, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(("cluster", "down", "--yes"), capsys)
+    assert main(["usage"], host=counting.host) == 2
+    told = capsys.readouterr().err
+    assert "error: the cluster lab has no nodes; its figures are kept, but only its nodes can read them" in told
+    assert "/lab.accounting has the figures of Slurm's accounting" in told
+    assert "fix: create it again, with `accounting: on` in FILE: gpuprov cluster up -f FILE" in told
+    typed(("cluster", "down", "--yes", "--purge"), capsys)
+    assert main(["usage"], host=counting.host) == 2
+    assert "kept" not in capsys.readouterr().err
+
+
 def test_no_jobs_are_said_in_a_line(counting: World, capsys: pytest.CaptureFixture[str]) -> None:
     counting.slurm.said["sacct --allusers"] = "jobs"
     out, err = usage(counting, capsys, "--since", "2026-11-01")
