@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from click.core import ParameterSource
 
 from gpuprov.cli.agreement import agree_to_renew, asks_to_shrink, require_agreement, tells_of_jobs
 from gpuprov.cli.command import Result, command
@@ -14,9 +16,10 @@ from gpuprov.cli.engine import cluster_argument, engine_option, gpu_mode_option
 from gpuprov.cli.gpu_options import cluster_gpu_options, typed_gpus
 from gpuprov.cli.options import job_options, role_option
 from gpuprov.cli.settings import DecidingFile, implied_cluster
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER
+from gpuprov.core.rollback import REPEAT
 from gpuprov.shapes.choices import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
@@ -161,7 +164,10 @@ def _show(session: Session, result: BroughtUp) -> Result:
 
 @command(spec_options, kind=_NamedByOption)
 def plan(session: Session, /, **wanted: object) -> Result:
-    """Show what `cluster up` with the same options would change; changes nothing."""
+    """Show what `cluster up` with the same options would change; changes nothing.
+
+    If `cluster up` would be refused because of jobs, they are named below the changes, and the exit code is 2.
+    """
     from msgspec import UNSET
 
     from gpuprov.cli.session import open_fleet
@@ -170,7 +176,10 @@ def plan(session: Session, /, **wanted: object) -> Result:
 
     has_file = wanted["file"] is not None
     asking = Asking(shrink=tells_of_jobs(session) if has_file else None, gives_up=has_file)
-    planned = plan_cluster(open_fleet(session), cluster_order(session, wanted), asking)
+    try:
+        planned = plan_cluster(open_fleet(session), cluster_order(session, wanted), asking)
+    except GpuprovError as error:  # of another host
+        raise _said_of_up(error) from error
     document = Plan(
         host=session.host.name,
         plan=planned.lines,
@@ -181,7 +190,24 @@ def plan(session: Session, /, **wanted: object) -> Result:
     )
     nothing = "nothing to do but to replace nodes" if planned.older else "nothing to do: the cluster matches its spec"
     lines = (*(planned.lines or (nothing,)), *planned.kept, *planned.older, *planned.unlimited)
-    return Result(document=document, text="\n".join(lines), error=planned.error)
+    return Result(document=document, text="\n".join(lines), error=planned.error and _said_of_up(planned.error))
+
+
+def _said_of_up(error: GpuprovError) -> GpuprovError:
+    """The same, where it is for options that `cluster plan` lacks, of `cluster up` with what was typed."""
+    for option in ("--drain", "--force"):
+        error.fix = error.fix.replace(f"{REPEAT} with {option}", f"{_up_as_typed()} {option}")
+    return error
+
+
+def _up_as_typed() -> str:
+    """The command line of `cluster up` with the options that were typed for `cluster plan`."""
+    context, words = click.get_current_context(), ["gpuprov", "cluster", "up"]
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        if value is not None and context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+            words += [option.opts[0], *([] if value is True else [str(value)])]
+    return shlex.join(words)
 
 
 @command(cluster_argument, engine_option)

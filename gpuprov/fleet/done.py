@@ -108,6 +108,7 @@ class PlannedUp:
         shared: That nodes would share GPUs, in words; empty where each would have its own.
         before: The nodes as they are, where that was asked.
         failed: Hosts that do not answer, and why.
+        busy: Why it would be refused, where jobs would end that nobody has said are to.
     """
 
     lines: tuple[str, ...]
@@ -118,11 +119,12 @@ class PlannedUp:
     shared: str = ""
     before: tuple[NodeRow, ...] = ()
     failed: Mapping[str, GpuprovError] = field(default_factory=dict)
+    busy: GpuprovError | None = None
 
     @property
     def error(self) -> GpuprovError | None:
-        """That of the hosts that did not answer."""
-        return _error(self.failed, asked=len(self.spec.hosts))
+        """That of jobs, or of the hosts that did not answer."""
+        return self.busy or _error(self.failed, asked=len(self.spec.hosts))
 
 
 def _error(failed: Mapping[str, GpuprovError], *, asked: int, lack: str = "", besides: str = "") -> GpuprovError | None:

@@ -27,6 +27,7 @@ from gpuprov.cluster.plan import beyond_record
 from gpuprov.cluster.replacements import read_replacements
 from gpuprov.cluster.state import observe_cluster, observe_engine
 from gpuprov.cluster.whole import recorded_whole
+from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.core.outcome import Outcome
@@ -102,6 +103,7 @@ class UpPreview:
         crowding: That nodes would have more processes than the host; empty where they would not.
         members: The nodes as they would be.
         secret: What nodes of the cluster's role share now, where a part of a cluster was asked about.
+        busy: Why it would be refused, where jobs would end that nobody has said are to.
     """
 
     changes: tuple[str, ...]
@@ -113,6 +115,13 @@ class UpPreview:
     crowding: str = ""
     members: tuple[Member, ...] = ()
     secret: bytes = field(default=b"", repr=False)
+    busy: UsageError | None = None
+
+    def spare_jobs(self) -> UpPreview:
+        """The same; raises why it would be refused for jobs."""
+        if self.busy:
+            raise self.busy
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +203,11 @@ def preview_changes(
     driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
 ) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
-    return preview_up(driver, UpOrder(spec=spec, policy=policy), host, reporter=reporter).changes
+    return preview_up(driver, UpOrder(spec=spec, policy=policy), host, reporter=reporter).spare_jobs().changes
 
 
 def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
-    """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
+    """What `cluster_up` would do; raises what it would refuse, except for jobs, and changes nothing."""
     gpus = _check(driver, order, host, reporter)
     plan, preview = read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
     _warn(plan, order, reporter)
@@ -228,7 +237,11 @@ def _warn(plan: UpPlan, order: UpOrder, reporter: Reporter) -> None:
 
 def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> tuple[UpPlan, UpPreview]:
     plan = _plan(driver, order, host, gpus, observe_engine(driver))
-    refuse_busy(driver, plan.leaves, order.policy)
+    busy = None
+    try:
+        refuse_busy(driver, plan.leaves, order.policy)
+    except UsageError as error:
+        busy = error
     members = planned_members(plan.todo)
     renewal: tuple[str, ...] = ()
     secret = b""
@@ -246,6 +259,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> tupl
         crowding=plan.crowding,
         members=members,
         secret=secret,
+        busy=busy,
     )
 
 

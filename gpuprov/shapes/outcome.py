@@ -71,7 +71,7 @@ class Plan(Document, frozen=True, kw_only=True, tag="gpuprov.plan/v1"):
             lack the same have one line.
         shared: There where nodes of the cluster would share GPUs: `6 nodes share 4 GPUs`.
         unlimited: There where nodes would stay without limits of processes and memory: a line that names them.
-        error: There where some hosts of the cluster did not answer or do their part.
+        error: There where jobs are why `cluster up` would be refused, or some hosts of the cluster did not answer.
     """
 
     host: str

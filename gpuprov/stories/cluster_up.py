@@ -54,6 +54,8 @@ NOBODY = Asking()
 def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, tell_before: bool = False) -> PlannedUp:
     """What `bring_up` would change; raises what it would refuse, and changes nothing.
 
+    Where jobs alone are why this host would refuse, that is told with the changes.
+
     Args:
         fleet: The hosts.
         order: The cluster.
@@ -83,6 +85,7 @@ def plan_cluster(fleet: Fleet, order: ClusterOrder, asking: Asking = NOBODY, *, 
         older=preview.older,
         unlimited=preview.unlimited,
         shared=preview.shared,
+        busy=preview.busy,
         spec=draft.spec,
         before=state_rows(driver, seen) if tell_before else (),
     )

@@ -95,7 +95,7 @@ def serve_plan(order: MemberPlanOrder, host: Host, reporter: Reporter) -> Plan |
     """What `up` would change; of a cluster that spans hosts, also the nodes that this host would have."""
     wanted = _up_order(order, host, reporter)
     driver = host.open(wanted.spec.engine)
-    preview = preview_up(driver, wanted, host, reporter=reporter)
+    preview = preview_up(driver, wanted, host, reporter=reporter).spare_jobs()
     if preview.choice:
         reporter.node("networks", preview.choice)
     if preview.shared:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
+from tests.fakes.slurm import FakeJob
 from tests.unit.lifecycle.test_older_images import newer
 
 if TYPE_CHECKING:
@@ -152,3 +153,33 @@ def test_a_word_too_many_is_taken_for_what_it_may_be(
     said = capsys.readouterr().err
     assert f"gpuprov cluster {verb} takes no argument {word}" in said
     assert f"fix: {fix}\n" in said
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_plan_shows_what_would_change_also_under_jobs(
+    typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, is_broken: bool
+) -> None:
+    world, file = typed.world, tmp_path / "lab.yaml"
+    world.begin_with(3)
+    world.slurm.queue, world.slurm.broken = [FakeJob(id="7", nodes="c002")], is_broken
+    file.write_text("version: gpuprov/v1\nnodes: {count: 3}\n")
+    before, options = world.engine.dump(), ("-f", str(file), "-n", "2", "--gpu-mode", "simulated")
+    capsys.readouterr()
+    assert main(["cluster", "plan", *options], host=world.host) == 2
+    said = capsys.readouterr()
+    assert "remove node c002" in said.out
+    again = f"gpuprov cluster up {' '.join(options)} "
+    if is_broken:
+        assert "error: cannot tell whether jobs run on c002\n" in said.err
+        assert f"; or {again}--force to continue" in said.err
+    else:
+        assert "error: there are jobs on c002\n" in said.err
+        assert f"fix: {again}--drain to wait for them, or with --force to end them\n" in said.err
+    assert "repeat the command" not in said.err
+
+    assert main(["--json", "cluster", "plan", *options], host=world.host) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "gpuprov.plan/v1"
+    assert "remove node c002" in told["plan"]
+    assert told["error"]["exit_code"] == 2
+    assert world.engine.dump() == before
