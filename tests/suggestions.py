@@ -70,6 +70,7 @@ _SAMPLES = {
     **dict.fromkeys(("self.name", "spec.nodes.role"), "slurm"),
     "spec.name[:20]": "lab",
     "again": "expose c001 8080",
+    "gone.uid": "10001",
     "verb": "show",
     "grid_verb": "status",
     "job": "7",

@@ -157,6 +157,10 @@ def remove_person(fleet: Fleet, cluster: str, name: str, *, reach: Callable[[], 
         return tuple(person for person in people if person.name != name)
 
     done = _change(fleet, cluster, remove)  # where there is nobody, a run that was killed may have left accounts
+    gone = next((person for person in recorded.people if person.name == name and not person.in_directory), None)
+    if gone and recorded.share:
+        again = name_cluster(f"gpuprov person add {name} --uid {gone.uid}", cluster)
+        fleet.reporter.note(f"the home of {name} stays; to bring {name} back to it: {again}")
     return replace(done, outcome=Outcome(changed=(*ended, *done.outcome.changed)))
 
 

@@ -354,6 +354,7 @@ REASONS = {
     "fleet/fleet.py": "a host that was not added: tests/unit/cli/test_create_there.py",
     "lifecycle/runs.py": "a container that is not there: tests/unit/lifecycle/test_runs.py",
     "stories/saved_cluster.py": "archives: tests/unit/cli/test_saved.py",
+    "stories/usage.py: create it again": "figures of a cluster that is gone: tests/unit/cli/test_usage.py",
     "fleet/recorded_spec.py": "a cluster that is not there, or of create-node alone: tests/unit/cli/test_saved.py",
     "stories/runs.py": "a container on hosts: tests/unit/cli/test_run.py",
     "cli/jobs.py: gpuprov jobs rm": "where nobody can be asked: tests/unit/cli/test_submit.py",

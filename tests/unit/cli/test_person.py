@@ -11,6 +11,7 @@ import pytest
 from gpuprov.cli.main import EXIT_INTERRUPTED, main
 from gpuprov.cluster.people_files import APPLIED, SETTLE
 from gpuprov.drivers.base import LABEL_PEOPLE, ExecResult
+from gpuprov.shapes.cluster_spec import PersonSpec
 from tests.fakes.slurm import FakeJob
 from tests.unit.spec.test_people import key
 
@@ -246,6 +247,17 @@ def test_where_nobody_knows_of_jobs_it_takes_force(typed: Typed, capsys: pytest.
     assert typed.world.file("c000", PASSWD)
     typed(("person", "rm", "ann", "--force"), capsys)
     assert not typed.world.file("c000", PASSWD)
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_who_goes_is_told_how_to_find_their_home_again(
+    typed: Typed, capsys: pytest.CaptureFixture[str], share: bool
+) -> None:
+    typed.world.empty()
+    typed.world.up(spec=typed.world.spec(1, share=share, people=(PersonSpec(name="ann", uid=10007),)))
+    assert main(("person", "rm", "ann"), host=typed.world.host) == 0
+    told = "the home of ann stays; to bring ann back to it: gpuprov person add ann --uid 10007\n"
+    assert (told in capsys.readouterr().err) is share
 
 
 def test_a_limit_that_nobody_holds_is_said(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
