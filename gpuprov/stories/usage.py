@@ -86,7 +86,7 @@ def read_usage(
     runs = uses_of_runs(host, (since.timestamp(), until.timestamp())) if with_runs else Uses(uses=())
     lack: tuple[str, ...] = ()
     try:
-        counted = _count_cluster(find_driver, cluster, window, host)
+        counted = _count_cluster(find_driver(), cluster, window, host)
     except UsageError as error:
         if not runs.uses:
             raise
@@ -107,11 +107,8 @@ def read_usage(
     )
 
 
-def _count_cluster(
-    find_driver: Callable[[], Driver], cluster: str, window: tuple[datetime, datetime], host: Host
-) -> _Counted:
+def _count_cluster(driver: Driver, cluster: str, window: tuple[datetime, datetime], host: Host) -> _Counted:
     try:
-        driver = find_driver()
         state, roles = roles_of_cluster(driver, cluster, verb=_VERB)
     except UsageError as error:
         raise _with_kept(error, cluster, host) from error
